@@ -34,7 +34,7 @@ class Type:
 
     def __str__(self) -> str:
         if self.kind is Kind.BOOL:
-            return "a boolean"
+            return f"a row of {self.shape[0]} booleans" if self.shape else "a boolean"
         if not self.shape:
             return "a number"
         if len(self.shape) == 1:
@@ -87,18 +87,17 @@ def infer(op: Op, types: tuple[Type, ...], sizes: Sequence[Size | None]) -> Type
                 whole = True
             return Type(Kind.INT if whole else Kind.FLOAT, shape)
         case Shape.COMPARISON:
-            for n, t in enumerate(types):
-                _want_number(op, n, t)
-            return BOOL
+            return Type(Kind.BOOL, _spread(op, types))
         case Shape.LOGICAL:
             for n, t in enumerate(types):
                 if t.kind is not Kind.BOOL:
                     raise TypeMismatch(Mismatch.NUMBER_NOT_BOOLEAN, op, n, t)
-            return BOOL
+            return Type(Kind.BOOL, _common_shape(op, types))
         case Shape.CHOICE:
             if types[0].kind is not Kind.BOOL:
                 raise TypeMismatch(Mismatch.NUMBER_NOT_BOOLEAN, op, 0, types[0])
-            shape = _spread(op, types[1:], first=1)
+            _spread(op, types[1:], first=1)
+            shape = _common_shape(op, types)
             whole = all(t.kind is Kind.INT for t in types[1:])
             return Type(Kind.INT if whole else Kind.FLOAT, shape)
         case Shape.REDUCTION:
@@ -142,10 +141,15 @@ def _want_constant(op: Op, n: int, found: Type, size: Size | None) -> Size:
 
 def _spread(op: Op, types: tuple[Type, ...], first: int = 0) -> tuple[Size, ...]:
     """The common shape of numbers and rows."""
-    shape: tuple[Size, ...] = ()
     for n, t in enumerate(types, first):
         if t.kind is Kind.BOOL:
             raise TypeMismatch(Mismatch.BOOLEAN_NOT_NUMBER, op, n, t)
+    return _common_shape(op, types, first)
+
+
+def _common_shape(op: Op, types: tuple[Type, ...], first: int = 0) -> tuple[Size, ...]:
+    shape: tuple[Size, ...] = ()
+    for n, t in enumerate(types, first):
         if len(t.shape) == 2:
             raise TypeMismatch(Mismatch.MATRIX, op, n, t)
         if shape and t.shape and shape != t.shape:
