@@ -6,7 +6,7 @@ derivatives; where all elements are one number it is that number.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from attnc.ir.expr import (
     Call,
@@ -17,12 +17,13 @@ from attnc.ir.expr import (
     TensorDecl,
     call,
     substitute,
+    transform,
     walk,
 )
 from attnc.ir.ops import Op
 from attnc.ir.types import Kind
 from attnc.passes.resolve import formula
-from attnc.passes.simplify import make, number, simplify
+from attnc.passes.simplify import make, number, rewrite
 
 
 class NotElementwise(ValueError):
@@ -101,7 +102,8 @@ def _assume(expr: Expr, condition: Expr, holds: bool) -> Expr:
     opposite = call(_COMPLEMENT[condition.op], *condition.args)
     if not any(node in (condition, opposite) for node in walk(expr)):
         return expr
-    return simplify(substitute(expr, {condition: Number(holds), opposite: Number(not holds)}))
+    known: dict[Expr, Expr] = {condition: Number(holds), opposite: Number(not holds)}
+    return _simplify(substitute(expr, known))
 
 
 _ARGUMENTS = tuple(
@@ -109,7 +111,7 @@ _ARGUMENTS = tuple(
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parsed(text: str) -> Expr:
     return formula(text, **{arg.decl.name: arg for arg in _ARGUMENTS})
 
@@ -117,10 +119,12 @@ def _parsed(text: str) -> Expr:
 def _of_table(op: Op, argument: int, args: tuple[Expr, ...]) -> Expr:
     """The table's derivative of `op` by one argument, at `args`."""
     text = _parsed(op.info.derivatives[argument])
-    return simplify(substitute(text, dict(zip(_ARGUMENTS, args, strict=False))))
+    return _simplify(substitute(text, dict(zip(_ARGUMENTS, args, strict=False))))
+
+
+def _simplify(expr: Expr) -> Expr:
+    return transform(expr, lambda n: rewrite(n, keep_shape=False) if isinstance(n, Call) else n)
 
 
 def _make(op: Op, *args: Expr | int) -> Expr:
     return make(op, *args, keep_shape=False)
-
-

@@ -142,7 +142,7 @@ def _difference(x: Expr, y: Expr) -> Expr | None:
             return make(Op.ADD, z, make(Op.SUB, c, y))
         case Call(Op.SUB, (z, Number() as c)), Number():
             return make(Op.SUB, z, make(Op.ADD, c, y))
-        case (Index() | Dim()), (Index() | Dim()) if x == y:
+        case ((Index() | Dim()), (Index() | Dim())) if x == y:
             return Number(0)
     if b is not None and b < 0:
         return make(Op.ADD, x, -b)
