@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
@@ -35,7 +35,8 @@ class Names:
     `atoms` names whole subexpressions and goes before all else. `tensors` holds what a declared
     tensor's read is called; where `places` is not empty, the tensor is what is called so, and it is
     read by index, as `slope[h]`: `places` names the indices that are used on an axis of that dim,
-    `runs` the tensors of run numbers. Dims are called as in the spec unless `dims` says so.
+    `runs` the tensors of run numbers. Dims are called as in the spec unless `dims` says so. `laid`
+    holds the atoms that are numbers but whose text lies along a row already.
     """
 
     indices: Mapping[IndexName, str] = field(default_factory=dict)
@@ -45,10 +46,11 @@ class Names:
     places: Mapping[tuple[IndexName, str], str] = field(default_factory=dict)
     dims: Mapping[str, str] = field(default_factory=dict)
     atoms: Mapping[Expr, str] = field(default_factory=dict)
+    laid: frozenset[Expr] = frozenset()
 
-    def also(self, atoms: Mapping[Expr, str]) -> Names:
+    def also(self, atoms: Mapping[Expr, str], laid: Iterable[Expr] = ()) -> Names:
         """These names and more atoms."""
-        return replace(self, atoms={**self.atoms, **atoms})
+        return replace(self, atoms={**self.atoms, **atoms}, laid=self.laid | frozenset(laid))
 
 
 class UnknownName(LookupError):
@@ -57,11 +59,13 @@ class UnknownName(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text and how tightly it binds; `plain` where it is a Python number, not a tensor."""
+    """A text and how tightly it binds; `plain` where it is a Python number, not a tensor, `row`
+    where it has the axis of a row."""
 
     text: str
     level: int
     plain: bool = False
+    row: bool = False
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"
@@ -120,7 +124,7 @@ class _Printer:
 
     def show(self, expr: Expr) -> _Text:
         if self.names.atoms and expr in self.names.atoms:
-            return _Text(self.names.atoms[expr], ATOM)
+            return _Text(self.names.atoms[expr], ATOM, row=expr in self.names.laid)
         match expr:
             case Number(value):
                 return self._number(value)
@@ -217,16 +221,20 @@ class _Printer:
             shown = self._choices(args, shown)
         real = [not _whole(a) and not t.plain for a, t in zip(args, shown, strict=True)]
         beside = any(real) and not isinstance(spelling, Apply)
+        row = any(t.row or a.type.shape for a, t in zip(args, shown, strict=True))
+        row = row and expr.op not in _OWN_SHAPES
         ready = []
         for n, (arg, text) in enumerate(zip(args, shown, strict=True)):
             if _wants_real(expr, n) and not beside:
                 text = self._real(arg, text, isinstance(spelling, Apply))
-            ready.append(self._along(arg, expr, text))
+            if row and not (arg.type.shape or text.plain or text.row):
+                text = self._apply(self.dialect.spread, [text])
+            ready.append(text)
         lifted = op is Op.WHERE and not _whole(expr) and all(t.plain for t in shown[1:])
         if self.dialect.static and (lifted or plain):
             ready = [t if a.type.kind is Kind.BOOL else self._apply(self.dialect.lift, [t])
                      for a, t in zip(args, ready, strict=True)]  # fmt: skip
-        return self._join(spelling, ready, False)
+        return replace(self._join(spelling, ready, False), row=row and not expr.type.shape)
 
     def _spelling(self, op: Op, expr: Call, shown: list[_Text], plain: bool) -> Spelling:
         if plain and op in self.dialect.static:
@@ -245,7 +253,13 @@ class _Printer:
         branches = list(shown[1:])
         for n, place in enumerate((chosen, other)):
             if is_wild(args[n + 1]):
-                names = guard(args[n + 1], place, self.dialect, self.names)
+                names = guard(
+                    args[n + 1],
+                    place,
+                    self.dialect,
+                    self.names,
+                    shown[0].row or bool(args[0].type.shape),
+                )
                 branches[n] = _Printer(self.dialect, names).show(args[n + 1])
         return [shown[0], *branches]
 
@@ -258,12 +272,6 @@ class _Printer:
         if text.plain and self.dialect.static:
             return text
         return self._apply(self.dialect.cast, [text])
-
-    def _along(self, arg: Expr, expr: Call, text: _Text) -> _Text:
-        """A number among rows."""
-        if arg.type.shape or not expr.type.shape or text.plain or expr.op in _OWN_SHAPES:
-            return text
-        return self._apply(self.dialect.spread, [text])
 
     def _join(self, spelling: Spelling, shown: list[_Text], plain: bool) -> _Text:
         match spelling:
@@ -286,7 +294,20 @@ class _Printer:
         return _Text(spelling.text.format(*texts, args=", ".join(texts)), ATOM)
 
 
-_OWN_SHAPES = (Op.ROLL, Op.SLICE, Op.ELEMENT, Op.RANGE, Op.MATMUL, Op.ROTATE, Op.OUTER)
+_OWN_SHAPES = (
+    Op.DOT,
+    Op.SUM,
+    Op.MEAN,
+    Op.AMAX,
+    Op.NORM,
+    Op.ROLL,
+    Op.SLICE,
+    Op.ELEMENT,
+    Op.RANGE,
+    Op.MATMUL,
+    Op.ROTATE,
+    Op.OUTER,
+)
 # all arguments of these but the first count something
 _COUNTED = (Op.ROLL, Op.SLICE, Op.ELEMENT, Op.RANGE)
 
@@ -299,22 +320,27 @@ def _wants_real(expr: Call, argument: int) -> bool:
     return expr.type.kind is Kind.FLOAT and not (expr.op in _COUNTED and argument)
 
 
-def guard(expr: Expr, chosen: str, dialect: Dialect, names: Names) -> Names:
-    """Names under which no gradient reaches a leaf where `chosen` is false.
+def guard(expr: Expr, chosen: str, dialect: Dialect, names: Names, along: bool = False) -> Names:
+    """Names under which no gradient reaches a leaf where `chosen` is false; `along` says that
+    `chosen` lies along a row.
 
     Products of rows count as leaves: they are cheap and their slopes are finite.
     """
     printer = _Printer(dialect, names)
+    spread = f"{chosen}[..., None]" if chosen.isidentifier() else f"({chosen})[..., None]"
     atoms: dict[Expr, str] = {}
+    laid: set[Expr] = set()
     stack = [expr]
     while stack:
         node = stack.pop()
         leaf = isinstance(node, Row | Tensor) or (isinstance(node, Call) and node.op is Op.DOT)
         if not leaf and node not in names.atoms:
             stack.extend(node.children)
-        elif node.type.kind is Kind.FLOAT:
-            place = f"({chosen})[..., None]" if node.type.shape else chosen
-            if chosen.isidentifier() and node.type.shape:
-                place = f"{chosen}[..., None]"
-            atoms[node] = f"_only({place}, {printer.show(node).text})"
-    return names.also(atoms)
+        elif node.type.kind is Kind.FLOAT and len(node.type.shape) < 2:
+            text = printer.show(node)
+            if along and not (node.type.shape or text.row):
+                laid.add(node)
+                text = _Text(text.at(ATOM) + "[..., None]", ATOM)
+            row = bool(node.type.shape) or text.row
+            atoms[node] = f"_only({spread if row and not along else chosen}, {text.text})"
+    return names.also(atoms, laid)
