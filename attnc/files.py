@@ -16,6 +16,17 @@ class FileProblem(Exception):
     """A file cannot be read or written; the message is for the user and names the file."""
 
 
+class VerificationFailed(Exception):
+    """A module was not handed out, since its kernels and the reference differ.
+
+    `.verdict` says where (attnc.verify.Verdict).
+    """
+
+    def __init__(self, verdict: object):
+        self.verdict = verdict
+        super().__init__(str(verdict))
+
+
 def read_source(path: str | os.PathLike[str]) -> Source:
     """The spec in a file. Raises FileProblem."""
     name = os.fspath(path)
@@ -36,7 +47,9 @@ def read_source(path: str | os.PathLike[str]) -> Source:
         raise FileProblem(f"{name}:{line}:{column}: this is no UTF-8 text") from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
-        raise FileProblem(f"{name}: the file is empty; `attnc examples` shows what a spec looks like")
+        raise FileProblem(
+            f"{name}: the file is empty; `attnc examples` shows what a spec looks like"
+        )
     return Source(name, text)
 
 
