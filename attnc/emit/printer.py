@@ -109,13 +109,25 @@ def _size_quotient(atom: FloorDiv, names: Names) -> str:
     return f"({top.at(PRODUCT)} // {bottom.at(UNARY)})"
 
 
-# operations whose slope may be infinite or not a number where the result is not chosen
-_WILD = (Op.EXP, Op.LOG, Op.LOG2, Op.SQRT, Op.DIV, Op.FLOORDIV, Op.MOD, Op.POW, Op.NORM, Op.SOFTMAX)
-
-
 def is_wild(expr: Expr) -> bool:
-    """May the expression or its slope be infinite at a place where its operands are finite?"""
-    return any(isinstance(n, Call) and n.op in _WILD for n in walk(expr))
+    """May the expression or its slope be infinite, or no number, where its operands are finite?"""
+    return any(isinstance(n, Call) and _is_wild_call(n) for n in walk(expr))
+
+
+def _is_wild_call(expr: Call) -> bool:
+    match expr:
+        case Call(Op.DIV | Op.FLOORDIV | Op.MOD, (_, y)):
+            return _varies(y)
+        case Call(Op.POW, (_, Number(int() as n))) if n >= 0:
+            return False
+        case Call(Op.EXP | Op.LOG | Op.LOG2 | Op.SQRT | Op.POW | Op.NORM | Op.SOFTMAX):
+            return _varies(expr)
+    return False
+
+
+def _varies(expr: Expr) -> bool:
+    """Does a gradient flow through it?"""
+    return any(isinstance(n, Row | Tensor) and n.type.kind is Kind.FLOAT for n in walk(expr))
 
 
 class _Printer:
