@@ -233,7 +233,8 @@ def explain(
     as_json: bool,
 ) -> int:
     """What was decided about a spec, and why."""
-    from attnc.explain import explanation, sizes_of
+    from attnc.explain import explain as explanation
+    from attnc.explain_text import as_text
 
     checked = _checked(read_source(spec), overrides)
     assert checked.spec is not None and checked.facts is not None
@@ -243,11 +244,11 @@ def explain(
         raise click.UsageError(f"--size wants a whole number: {error}") from None
     numbers |= {"L": rows, "S": rows if keys is None else keys}
     numbers |= {name: n for name, n in (("d_k", d_k), ("d_v", d_v)) if n is not None}
-    result = explanation(checked.spec, checked.facts, sizes_of(checked.spec, numbers))
+    result = explanation(checked.spec, checked.facts, numbers)
     if as_json:
-        print_json(result.as_json())
+        print_json(result.as_dict())
     else:
-        click.echo(result.as_text())
+        click.echo(as_text(result))
     return DONE
 
 
