@@ -55,10 +55,12 @@ class Model(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.guess = nn.Linear(WIDTH, 256)
 
-    def forward(self, now: Tensor, before: Tensor, states: list | None = None):
+    def forward(
+        self, now: Tensor, before: Tensor, states: list[object] | None = None
+    ) -> tuple[Tensor, list[object]]:
         x = self.now(now) + self.before(before)
         new_states = []
-        for block, state in zip(self.blocks, states or [None] * DEPTH):
+        for block, state in zip(self.blocks, states or [None] * DEPTH, strict=True):
             x, state = block(x, state)
             new_states.append(state)
         return self.guess(self.norm(x)), new_states

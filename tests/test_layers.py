@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, int], ...] = (
     ("attnc.cache", 6),
     ("attnc.console", 6),
     ("attnc.cli", 7),
+    ("attnc.__main__", 7),
     ("attnc", 7),
 )
 STAGES = ("attnc.cli", "attnc.pipeline", "attnc")  # may import a command's own stages where used
