@@ -16,7 +16,42 @@ class Severity(Enum):
 
 
 # every code has a refused (or warned about) spec in tests/specs/, and the reverse: a test compares
-CODES: dict[str, tuple[Severity, str]] = {}
+CODES: dict[str, tuple[Severity, str]] = {
+    # syntax
+    "E101": (Severity.ERROR, "an operator or character that the language does not have"),
+    "E102": (Severity.ERROR, "a bracket without its partner"),
+    "E103": (Severity.ERROR, "a clause that cannot be read"),
+    "E104": (Severity.ERROR, "a file that is not one attention in braces"),
+    "E105": (Severity.ERROR, "a chain of comparisons"),
+    "E106": (Severity.ERROR, "a file, a nesting or a number over the limit"),
+    # names, types, shapes, clauses
+    "E201": (Severity.ERROR, "an unknown name"),
+    "E202": (Severity.ERROR, "an unknown clause"),
+    "E203": (Severity.ERROR, "a clause or a name given twice"),
+    "E204": (Severity.ERROR, "a name that is taken or malformed"),
+    "E205": (Severity.ERROR, "wrong arguments of a function"),
+    "E206": (Severity.ERROR, "sizes that differ"),
+    "E207": (Severity.ERROR, "a row where a number is wanted"),
+    "E208": (Severity.ERROR, "a number where a row is wanted"),
+    "E209": (Severity.ERROR, "a boolean where a number is wanted, or the reverse"),
+    "E210": (Severity.ERROR, "a name that this clause cannot read"),
+    "E211": (Severity.ERROR, "a tensor read without the index that it needs, or with a wrong one"),
+    "E212": (Severity.ERROR, "an index that is no integer"),
+    "E213": (Severity.ERROR, "a position without an alignment"),
+    "E214": (Severity.ERROR, "a value that the clause does not have"),
+    "E215": (Severity.ERROR, "a required clause that is missing"),
+    "E216": (Severity.ERROR, "head counts that do not divide"),
+    "E217": (Severity.ERROR, "a definition by itself"),
+    "E218": (Severity.ERROR, "a constant that divides by zero or is not finite"),
+    "E219": (Severity.ERROR, "an expression that grows over the limit"),
+    "E220": (Severity.ERROR, "a declaration that cannot be"),
+    "E221": (Severity.ERROR, "a whole number that is not known at compile time"),
+    "E222": (Severity.ERROR, "a matrix elsewhere than in matmul"),
+    "E223": (Severity.ERROR, "a value set from outside that the spec does not have"),
+    "W201": (Severity.WARNING, "a dim that is used once"),
+    "W202": (Severity.WARNING, "a tensor, function or number that is not used"),
+    # what the analysis finds
+}
 
 
 @dataclass(frozen=True, slots=True)
