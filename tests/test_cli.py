@@ -1,0 +1,341 @@
+"""The command as a user meets it: words, exit status, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RETENTION = ROOT / "examples" / "retention.attn"
+LINEAR = ROOT / "examples" / "linear.attn"
+
+
+def attnc(
+    *arguments: object, cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "attnc", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "retention.attn"
+    path.write_text(RETENTION.read_text())
+    return path
+
+
+def write(path: Path, old: str, new: str) -> Path:
+    """The retention example with one thing changed."""
+    text = RETENTION.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_check_is_silent_about_a_good_spec(spec: Path) -> None:
+    done = attnc("check", spec.name, cwd=spec.parent)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_check_names_the_place_on_one_line(tmp_path: Path) -> None:
+    name = "a_spec_with_a_rather_long_name_" + "x" * 100 + ".attn"
+    path = write(tmp_path / name, "similarity = q @ k", "similaritty = q @ k")
+    done = attnc("check", path.name, cwd=tmp_path, env={"COLUMNS": "40"})
+    assert done.returncode == 2
+    assert done.stdout == ""
+    line = (
+        RETENTION.read_text()
+        .splitlines()
+        .index("    similarity = q @ k                 # phi is the identity")
+        + 1
+    )
+    assert f"{name}:{line}:5: error " in done.stderr
+    assert "similarity" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_check_reports_every_file(tmp_path: Path, spec: Path) -> None:
+    first = write(tmp_path / "first.attn", "q @ k", "q * k")
+    second = write(tmp_path / "second.attn", "causal", "causall")
+    done = attnc("check", first.name, spec.name, "missing.attn", second.name, cwd=tmp_path)
+    assert done.returncode == 2
+    for name in ("first.attn:", "missing.attn:", "second.attn:"):
+        assert name in done.stderr
+    assert "retention.attn:" not in done.stderr
+
+
+def test_check_as_json(tmp_path: Path, spec: Path) -> None:
+    wrong = write(tmp_path / "wrong.attn", "causal", "causall")
+    done = attnc("check", "--json", spec.name, wrong.name, cwd=tmp_path)
+    assert done.returncode == 2
+    good, bad = json.loads(done.stdout)["files"]
+    assert good == {
+        "file": "retention.attn",
+        "attention": "retention",
+        "ok": True,
+        "problem": None,
+        "diagnostics": [],
+    }
+    assert not bad["ok"]
+    found = bad["diagnostics"][0]
+    assert set(found) == {"code", "severity", "file", "line", "column", "message", "hint"}
+    assert (found["file"], found["severity"], found["column"]) == ("wrong.attn", "error", 18)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no such file"),
+        (b"", "empty"),
+        (b"\n  \n", "empty"),
+        (b"attention x {\n  # \xff\n}", ":2:5: this is no UTF-8"),
+        (b"#" * (1 << 21), "larger than 1 MiB"),
+        ("folder", "folder"),
+    ],
+    ids=["missing", "empty", "blank", "latin1", "large", "folder"],
+)
+@pytest.mark.parametrize("command", ["check", "compile", "explain", "fmt", "verify"])
+def test_files_that_cannot_be_read(
+    tmp_path: Path, command: str, content: bytes | str | None, words: str
+) -> None:
+    path = tmp_path / "x.attn"
+    if content == "folder":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    done = attnc(command, "x.attn", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("x.attn")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_compile_writes_beside_the_spec(tmp_path: Path, spec: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = attnc("compile", "--verify", "none", spec, cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    module = tmp_path / "retention.py"
+    assert module.exists()
+    assert list(elsewhere.iterdir()) == []
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(module.stat().st_mode) == 0o666 & ~umask
+    assert [p.name for p in tmp_path.glob(".*")] == []
+
+
+def test_compile_overwrites_its_own_files_only(tmp_path: Path, spec: Path) -> None:
+    module = tmp_path / "retention.py"
+    module.write_text("mine = 1\n")
+    done = attnc("compile", "--verify", "none", spec, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not generated by attnc" in done.stderr
+    assert module.read_text() == "mine = 1\n"
+    module.unlink()
+    for _ in range(2):
+        assert attnc("compile", "--verify", "none", spec, cwd=tmp_path).returncode == 0
+
+
+def test_a_refused_spec_leaves_the_older_module(tmp_path: Path, spec: Path) -> None:
+    assert attnc("compile", "--verify", "none", spec, cwd=tmp_path).returncode == 0
+    older = (tmp_path / "retention.py").read_text()
+    write(spec, "causal", "causall")
+    assert attnc("compile", "--verify", "none", spec, cwd=tmp_path).returncode == 2
+    assert (tmp_path / "retention.py").read_text() == older
+
+
+def test_compile_follows_a_link(tmp_path: Path, spec: Path) -> None:
+    (tmp_path / "out").mkdir()
+    target, link = tmp_path / "out" / "real.py", tmp_path / "link.py"
+    assert attnc("compile", "--verify", "none", spec, "-o", target, cwd=tmp_path).returncode == 0
+    link.symlink_to(target)
+    target.write_text(target.read_text() + "# older\n")
+    assert attnc("compile", "--verify", "none", spec, "-o", link, cwd=tmp_path).returncode == 0
+    assert link.is_symlink()
+    assert "# older" not in target.read_text()
+
+
+def test_compile_several_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    done = attnc("compile", "--verify", "none", RETENTION, LINEAR, "-o", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["linear.py", "retention.py"]
+    done = attnc("compile", "--verify", "none", RETENTION, LINEAR, "-o", "one.py", cwd=tmp_path)
+    assert done.returncode == 2
+
+
+def test_set_and_form(tmp_path: Path, spec: Path) -> None:
+    def source(*options: str) -> str:
+        done = attnc("compile", "--verify", "none", spec, *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return (tmp_path / "retention.py").read_text()
+
+    plain = source()
+    assert source("--set", "heads=2") != plain
+    assert source("--form", "recurrent") != plain
+    assert source() == plain
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--set", "heads"), ("--set", "=3"), ("--set", "nosuch=3"), ("--form", "circular")],
+)
+def test_options_that_are_refused(tmp_path: Path, spec: Path, options: tuple[str, str]) -> None:
+    done = attnc("compile", "--verify", "none", spec, *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert options[1].split("=")[0] in done.stderr
+    assert "internal error" not in done.stderr
+    assert not (tmp_path / "retention.py").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, spec: Path) -> None:
+    done = attnc("compile", "--verify", "none", spec, "-o", "nosuch/retention.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("nosuch/retention.py: cannot be written")
+
+
+def test_fmt(tmp_path: Path, spec: Path) -> None:
+    spec.write_text(spec.read_text().replace("heads      = 8", "heads=8"))
+    untidy = spec.read_text()
+    done = attnc("fmt", "--check", spec.name, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "retention.attn" in done.stdout
+    assert spec.read_text() == untidy
+    assert attnc("fmt", spec.name, cwd=tmp_path).returncode == 0
+    assert spec.read_text() == RETENTION.read_text()
+    assert attnc("fmt", "--check", spec.name, cwd=tmp_path).returncode == 0
+
+
+def test_fmt_leaves_a_broken_spec_alone(tmp_path: Path) -> None:
+    path = write(tmp_path / "broken.attn", "q @ k", "(q @ k")
+    before = path.read_text()
+    done = attnc("fmt", path.name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "broken.attn:" in done.stderr
+    assert path.read_text() == before
+
+
+def test_examples(tmp_path: Path) -> None:
+    listed = attnc("examples", cwd=tmp_path)
+    assert listed.returncode == 0
+    names = [line.split()[0] for line in listed.stdout.splitlines()]
+    assert names == sorted(p.stem for p in (ROOT / "examples").glob("*.attn"))
+    shown = attnc("examples", "retention", cwd=tmp_path)
+    assert shown.stdout == RETENTION.read_text()
+    for _ in range(2):
+        written = attnc("examples", "linear", "-o", "mine.attn", cwd=tmp_path)
+    assert written.returncode == 2 and "exists" in written.stderr
+    assert (tmp_path / "mine.attn").read_text() == LINEAR.read_text()
+    assert attnc("examples", "nosuch", cwd=tmp_path).returncode == 2
+
+
+def test_help(tmp_path: Path) -> None:
+    shown = attnc("help", "elu1", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "elu1(x) = " in shown.stdout
+    unknown = attnc("help", "ellu1", cwd=tmp_path)
+    assert unknown.returncode == 2
+    assert "elu1" in unknown.stderr
+    assert "compile" in attnc("help", cwd=tmp_path).stdout
+
+
+def test_unknown_command_and_version(tmp_path: Path) -> None:
+    assert attnc("compil", cwd=tmp_path).returncode == 2
+    shown = attnc("--version", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("attnc 0.")
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "fmt --check", "help exp", "examples"])
+def test_what_must_not_import_torch(tmp_path: Path, command: str) -> None:
+    arguments = command.split()
+    if arguments[0] in ("check", "explain", "fmt"):
+        arguments.append(str(RETENTION))
+    code = (
+        "import sys\nfrom attnc.cli import attnc\n"
+        f"attnc({arguments!r}, standalone_mode=False)\n"
+        "slow = {'torch', 'triton', 'jinja2', 'rich', 'numpy'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_check_is_fast(tmp_path: Path) -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        assert attnc("check", RETENTION, cwd=tmp_path).returncode == 0
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < 0.3
+
+
+def test_internal_errors_show_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import attnc.pipeline, attnc.cli, sys\n"
+        "def broken(*a, **k): raise KeyError('of a pass\\nand more')\n"
+        "attnc.pipeline.check = broken\n"
+        f"sys.argv = ['attnc', 'check', {str(RETENTION)!r}]\n"
+        "attnc.cli.main()\n"
+    )
+
+    def run(**env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+            capture_output=True,
+            text=True,
+        )
+
+    done = run()
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "internal error" in done.stderr and "KeyError" in done.stderr
+    assert "Traceback" in run(ATTNC_TRACEBACK="1").stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
+def test_an_interrupt_is_130(tmp_path: Path) -> None:
+    code = (
+        "import attnc.pipeline, attnc.cli, sys, time\n"
+        "def slow(*a, **k):\n    print('started', flush=True)\n    time.sleep(60)\n"
+        "attnc.pipeline.check = slow\n"
+        f"sys.argv = ['attnc', 'check', {str(RETENTION)!r}]\n"
+        "attnc.cli.main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == "attnc: interrupted\n"
