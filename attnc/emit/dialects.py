@@ -56,6 +56,7 @@ class Dialect:
     static: Mapping[Op, Spelling]
     cast: Apply
     lift: Apply
+    lift_whole: Apply
     spread: Apply
     infinity: str
     largest: float  # constants beyond it are infinite, and those below 1 / `largest` are 0
@@ -123,6 +124,7 @@ TORCH = Dialect(
         Op.RANGE: Apply("torch.arange({0}, device=device)"),
         Op.MATMUL: Apply("_matmul({0}, {1})"),
         Op.ROTATE: Apply("_rotate({0}, {1})"),
+        Op.SYMMETRIC_POWER: Apply("_symmetric_power({0}, {1})"),
     },
     integer={
         Op.FLOORDIV: Infix("//", PRODUCT),
@@ -152,6 +154,7 @@ TORCH = Dialect(
     },
     cast=Apply("{0}.to(dtype)", tight=True),
     lift=Apply("torch.tensor({0}, dtype=dtype, device=device)"),
+    lift_whole=Apply("torch.tensor({0}, device=device)"),
     spread=Apply("{0}[..., None]", tight=True),
     infinity="math.inf",
     largest=1.7976931348623157e308,
@@ -160,7 +163,7 @@ TORCH = Dialect(
 # operations over whole rows: templates make these from `tl.sum`, products and index arithmetic
 ROW_OPERATIONS = frozenset(
     {Op.DOT, Op.SUM, Op.MEAN, Op.AMAX, Op.NORM, Op.SOFTMAX, Op.SIZE, Op.CONCAT, Op.OUTER, Op.ROLL,
-     Op.SLICE, Op.ELEMENT, Op.RANGE, Op.MATMUL, Op.ROTATE}
+     Op.SLICE, Op.ELEMENT, Op.RANGE, Op.MATMUL, Op.ROTATE, Op.SYMMETRIC_POWER}
 )  # fmt: skip
 
 TRITON = Dialect(
@@ -201,6 +204,7 @@ TRITON = Dialect(
     static={},
     cast=Apply("tl.cast({0}, tl.float32)"),
     lift=Apply("{0}"),
+    lift_whole=Apply("{0}"),
     spread=Apply("{0}"),  # the names of a place have a block's axes already
     infinity='float("inf")',
     largest=2.0**126,

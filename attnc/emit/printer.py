@@ -234,7 +234,7 @@ class _Printer:
         real = [not _whole(a) and not t.plain for a, t in zip(args, shown, strict=True)]
         beside = any(real) and not isinstance(spelling, Apply)
         row = any(t.row or a.type.shape for a, t in zip(args, shown, strict=True))
-        row = row and expr.op not in _OWN_SHAPES
+        row = op is Op.CONCAT or (row and op not in _OWN_SHAPES)
         ready = []
         for n, (arg, text) in enumerate(zip(args, shown, strict=True)):
             if _wants_real(expr, n) and not beside:
@@ -242,10 +242,9 @@ class _Printer:
             if row and not (arg.type.shape or text.plain or text.row):
                 text = self._apply(self.dialect.spread, [text])
             ready.append(text)
-        lifted = op is Op.WHERE and not _whole(expr) and all(t.plain for t in shown[1:])
-        if self.dialect.static and (lifted or plain):
-            ready = [t if a.type.kind is Kind.BOOL else self._apply(self.dialect.lift, [t])
-                     for a, t in zip(args, ready, strict=True)]  # fmt: skip
+        bare = op is Op.WHERE and (shown[0].plain or all(t.plain for t in shown[1:]))
+        if plain or bare:
+            ready = [self._lifted(a, t, expr) for a, t in zip(args, ready, strict=True)]
         return replace(self._join(spelling, ready, False), row=row and not expr.type.shape)
 
     def _spelling(self, op: Op, expr: Call, shown: list[_Text], plain: bool) -> Spelling:
@@ -285,6 +284,13 @@ class _Printer:
             return text
         return self._apply(self.dialect.cast, [text])
 
+    def _lifted(self, arg: Expr, text: _Text, expr: Call) -> _Text:
+        """A tensor in place of a Python number, where the target's functions take no other."""
+        if not (self.dialect.static and text.plain) or arg.type.kind is Kind.BOOL:
+            return text
+        lift = self.dialect.lift_whole if _whole(expr) else self.dialect.lift
+        return self._apply(lift, [text])
+
     def _join(self, spelling: Spelling, shown: list[_Text], plain: bool) -> _Text:
         match spelling:
             case Infix(symbol, level):
@@ -319,9 +325,10 @@ _OWN_SHAPES = (
     Op.MATMUL,
     Op.ROTATE,
     Op.OUTER,
+    Op.SYMMETRIC_POWER,
 )
 # all arguments of these but the first count something
-_COUNTED = (Op.ROLL, Op.SLICE, Op.ELEMENT, Op.RANGE)
+_COUNTED = (Op.SYMMETRIC_POWER, Op.ROLL, Op.SLICE, Op.ELEMENT, Op.RANGE)
 
 
 def _whole(expr: Expr) -> bool:
