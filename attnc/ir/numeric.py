@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,12 @@ def _outer(x: Array, y: Array) -> Array:
     return product.reshape(*product.shape[:-2], -1)
 
 
+def _symmetric_power(x: Array, n: Array) -> Array:
+    sets = list(combinations_with_replacement(range(x.shape[-1]), int(n)))
+    often = [factorial(len(s)) / math.prod(factorial(s.count(e)) for e in set(s)) for s in sets]
+    return x[..., np.array(sets)].prod(-1) * np.sqrt(often)
+
+
 FUNCTIONS: dict[Op, Callable[..., Any]] = {
     Op.OR: np.logical_or,
     Op.AND: np.logical_and,
@@ -121,6 +129,7 @@ FUNCTIONS: dict[Op, Callable[..., Any]] = {
     Op.RANGE: lambda n: np.arange(int(n)),
     Op.MATMUL: lambda w, x: np.einsum("...mn,...n->...m", w, x),
     Op.ROTATE: _rotate,
+    Op.SYMMETRIC_POWER: _symmetric_power,
 }
 
 _ELEMENTWISE = (

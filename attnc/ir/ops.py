@@ -185,6 +185,10 @@ class Op(Enum):
     RANGE = Info("range", 1, Shape.STRUCTURAL, interval=(0, INF))
     MATMUL = Info("matmul", 2, Shape.STRUCTURAL)
     ROTATE = Info("rotate", 2, Shape.STRUCTURAL)
+    # all products of n elements, each once, times the root of how often it occurs, in the order of
+    # itertools.combinations_with_replacement: power(x, n) @ power(y, n) = (x @ y)^n. Made by the
+    # compiler; the language has no name for it
+    SYMMETRIC_POWER = Info("symmetric_power", 2, Shape.STRUCTURAL)
 
     @property
     def info(self) -> Info:
@@ -200,7 +204,7 @@ class Op(Enum):
 FUNCTIONS: dict[str, Op] = {
     op.info.spelling: op
     for op in Op
-    if op.info.precedence is None and op not in (Op.SLICE, Op.ELEMENT)
+    if op.info.precedence is None and op not in (Op.SLICE, Op.ELEMENT, Op.SYMMETRIC_POWER)
 }
 INFIX: dict[str, Op] = {op.info.spelling: op for op in Op if op.is_infix and op.info.arity == 2}
 COMPARISONS = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from attnc.ir.ops import Op, Shape
 from attnc.ir.sizes import FloorDiv, Size
@@ -174,6 +175,8 @@ def _structural(op: Op, types: tuple[Type, ...], sizes: Sequence[Size | None]) -
     if op is Op.OUTER:
         left, right = _want_row(op, 0, types[0]), _want_row(op, 1, types[1])
         return Type(Kind.FLOAT, (left[0] * right[0],))
+    if op is Op.SYMMETRIC_POWER:
+        return Type(Kind.FLOAT, (_combinations(op, types, sizes),))
     if op is Op.ROLL:
         _want_constant(op, 1, types[1], sizes[1])
         return Type(Kind.FLOAT, _want_row(op, 0, types[0]))
@@ -200,3 +203,15 @@ def _structural(op: Op, types: tuple[Type, ...], sizes: Sequence[Size | None]) -
         half = Size.of(FloorDiv(row[0], Size.of(2)))
         raise TypeMismatch(Mismatch.SIZES, op, 1, types[1], f"{half} and {angle[0]}")
     return Type(Kind.FLOAT, row)
+
+
+def _combinations(op: Op, types: tuple[Type, ...], sizes: Sequence[Size | None]) -> Size:
+    """How many multisets of n elements a row has: (d + n - 1)! / (d - 1)! / n!"""
+    row = _want_row(op, 0, types[0])[0]
+    n = _want_constant(op, 1, types[1], sizes[1]).constant
+    if n is None or n < 1:
+        raise TypeMismatch(Mismatch.CONSTANT, op, 1, types[1])
+    total = Size.of(1)
+    for k in range(n):
+        total = total * (row + Size.of(k)) * Size((((), Fraction(1, k + 1)),))
+    return total
