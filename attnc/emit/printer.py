@@ -251,7 +251,8 @@ class _Printer:
         if plain and op in self.dialect.static:
             return self.dialect.static[op]
         if op is Op.WHERE and shown[0].plain and op in self.dialect.static:
-            return self.dialect.static[op]
+            # one side could be a number along a row, so only numbers are chosen from by Python
+            return self.dialect.spellings[op] if expr.type.shape else self.dialect.static[op]
         if _whole(expr) and op in self.dialect.integer:
             return self.dialect.integer[op]
         return self.dialect.spellings[op]
@@ -286,9 +287,11 @@ class _Printer:
 
     def _lifted(self, arg: Expr, text: _Text, expr: Call) -> _Text:
         """A tensor in place of a Python number, where the target's functions take no other."""
-        if not (self.dialect.static and text.plain) or arg.type.kind is Kind.BOOL:
+        bool_kept = arg.type.kind is Kind.BOOL and not expr.type.shape
+        if not (self.dialect.static and text.plain) or bool_kept:
             return text
-        lift = self.dialect.lift_whole if _whole(expr) else self.dialect.lift
+        whole = _whole(expr) or arg.type.kind is Kind.BOOL
+        lift = self.dialect.lift_whole if whole else self.dialect.lift
         return self._apply(lift, [text])
 
     def _join(self, spelling: Spelling, shown: list[_Text], plain: bool) -> _Text:
