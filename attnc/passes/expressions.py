@@ -1,0 +1,654 @@
+"""tree.Node -> Expr: names looked up, functions inlined, types checked, the index rule applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from attnc import prelude
+from attnc.ir.expr import (
+    Bad,
+    Call,
+    Dim,
+    Expr,
+    Index,
+    IndexName,
+    Number,
+    Row,
+    RowName,
+    Tensor,
+    TensorDecl,
+    call,
+    constant_size,
+)
+from attnc.ir.ops import COMPARISONS, FUNCTIONS, Op
+from attnc.ir.sizes import Size
+from attnc.ir.types import BAD, Kind, Mismatch, TypeMismatch
+from attnc.passes.constants import NotFinite, constant
+from attnc.passes.indexing import BadIndex, OwnAxes, bind
+from attnc.passes.mismatches import CODES, NAME_SLIPS, arity_hint, explain
+from attnc.passes.names import CONSTANTS, DIMS, INDICES, ROWS, Scope, nearest
+from attnc.passes.numbers import Numbers
+from attnc.source import Span
+from attnc.syntax import tree
+from attnc.syntax.layout import CLAUSE_WORDS
+
+MAX_DEPTH = 200
+MAX_WEIGHT = 20_000
+MAX_STEPS = 200_000
+MAX_TERMS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the expression of one clause may read."""
+
+    clause: str
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    indices: frozenset[str] = frozenset()
+    own: OwnAxes = OwnAxes()
+    at_own: Mapping[str, Row] = field(default_factory=dict)  # k[i] and v[i]
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorName:
+    """A tensor's name as an argument: it is read where the parameter is."""
+
+    decl: TensorDecl
+    span: Span
+    runs: bool = False
+
+
+Value = Expr | TensorName
+Environment = Mapping[str, Value]
+EMPTY: Environment = {}
+
+
+class Exhausted(Exception):
+    """A limit was met and reported: nothing more is worth saying about this clause."""
+
+
+@dataclass
+class Expressions:
+    """Resolves the expressions of one attention. `place` is the clause's."""
+
+    scope: Scope
+    numbers: Numbers
+    place: Place
+    pinned: Span | None = None  # the user's call, inside a function of the prelude
+    active: tuple[tuple[str, Span], ...] = ()  # the functions being inlined
+    level: int = 0
+    steps: int = 0
+
+    def clause(self, node: tree.Node, place: Place) -> Expr:
+        """The expression of a clause; Bad where a limit was met."""
+        self.place, self.level = place, 0
+        self.pinned, self.active = None, ()
+        try:
+            return self.expr(node, EMPTY)
+        except Exhausted:
+            return Bad(span=node.span)
+
+    def clause_alone(self, node: tree.Node) -> Expr:
+        """The expression of the place that this was made for."""
+        return self.clause(node, self.place)
+
+    def expr(self, node: tree.Node, env: Environment) -> Expr:
+        self._step(node)
+        self.level += 1
+        match node:
+            case tree.Number(value):
+                result: Expr = Number(value, span=self.span(node))
+                if isinstance(value, float) and value in (float("inf"),):
+                    self.report("E218", "the number is not finite", node.span, "write `inf`")
+            case tree.Name():
+                value_ = self.name(node, env)
+                result = value_ if isinstance(value_, Expr) else self.read(value_, (), node)
+            case tree.Prefix(op, operand):
+                result = self.call(op, (self.expr(operand, env),), node, (operand,))
+            case tree.Infix(op, left, right):
+                self._refuse_chain(node)
+                args = (self.expr(left, env), self.expr(right, env))
+                result = self.call(op, args, node, (left, right))
+            case tree.Apply():
+                result = self.apply(node, env)
+            case tree.Subscript():
+                result = self.subscript(node, env)
+            case _:
+                self.report("E103", "a slice stands only in `x[a:b]`", node.span)
+                result = Bad(span=node.span)
+        self.level -= 1
+        return result
+
+    def value(self, node: tree.Node, env: Environment) -> Value:
+        """As `expr`, but a tensor's bare name stays one."""
+        if isinstance(node, tree.Name):
+            found = self.name(node, env)
+            return replace(found, span=self.span(node)) if isinstance(found, TensorName) else found
+        return self.expr(node, env)
+
+    def span(self, node: tree.Node) -> Span:
+        return self.pinned or node.span
+
+    def report(self, code: str, message: str, span: Span, hint: str = "") -> None:
+        own = [(name, place) for name, place in self.active if self.scope.functions.get(name)]
+        if own and self.pinned is None:
+            name, place = own[-1]
+            hint = "; ".join(filter(None, (hint, f"called as `{_shown(place)}` in line {place.line}")))
+        self.scope.report(code, message, self.pinned or span, hint)
+
+    def bad(self, code: str, message: str, node: tree.Node, hint: str = "") -> Bad:
+        self.report(code, message, node.span, hint)
+        return Bad(span=self.span(node))
+
+    # names
+
+    def name(self, node: tree.Name, env: Environment) -> Value:
+        word, span = node.text, self.span(node)
+        if word in env:
+            return env[word]
+        if word in self.numbers.lets:
+            self.scope.used.add(word)
+            return self.numbers.let(word, span)
+        if word in self.scope.declared:
+            self.scope.used.add(word)
+            if word not in self.scope.tensors:
+                return Bad(span=span)
+            return TensorName(self.scope.tensors[word], span)
+        if word in INDICES:
+            return self.index(word, node)
+        if word in ROWS:
+            return self.row(word, node)
+        if word in CONSTANTS:
+            return Number({"pi": 3.141592653589793, "inf": float("inf")}[word], span=span)
+        if word in DIMS:
+            return self.numbers.dim(word, span)
+        if word in self.scope.dims:
+            self.scope.dims[word].append(span)
+            return Dim(Size.of(word), span=span)
+        return self._function_or_unknown(node)
+
+    def index(self, word: str, node: tree.Name) -> Expr:
+        if word not in self.place.indices:
+            allowed = ", ".join(f"`{w}`" for w in INDICES if w in self.place.indices)
+            hint = f"it may read {allowed}" if allowed else ""
+            return self.bad("E210", f"`{self.place.clause}` cannot read `{word}`", node, hint)
+        if word == "i":
+            self.position(node)
+        return Index(IndexName(word), span=self.span(node))
+
+    def position(self, node: tree.Node) -> None:
+        """Report a row's position that no alignment gives, once for a spec."""
+        if self.numbers.aligned:
+            return
+        self.numbers.aligned = True
+        hint = (
+            "add `align = lower_right` (the last row sits at the last key, as in decoding) or "
+            "`align = upper_left` (row i sits at key i)"
+        )
+        what = f"`{_shown(self.span(node))}` needs the row's position, and `align` is missing"
+        self.report("E213", what, node.span, hint)
+
+    def row(self, word: str, node: tree.Name) -> Expr:
+        found = self.place.rows.get(word)
+        if found is not None:
+            return replace(found, span=self.span(node))
+        if word in self.place.at_own:
+            hint = f"write `{word}[i]` for the row's own"
+            message = f"`{self.place.clause}` reads no `{word}` of all keys"
+            return self.bad("E210", message, node, hint)
+        message = f"`{self.place.clause}` cannot read `{word}`"
+        return self.bad("E210", message, node, self.place.hint)
+
+    def _function_or_unknown(self, node: tree.Name) -> Expr:
+        word = node.text
+        if word in prelude.functions():
+            if any(not f.parameters for f in prelude.functions()[word]):
+                return self.apply(
+                    tree.Apply(tree.Word(word, node.span), (), span=node.span), EMPTY
+                )
+            example = _signature(prelude.functions()[word][0])
+            return self.bad("E205", f"`{word}` is a function", node, f"write `{example}`")
+        if word in self.scope.functions:
+            self.scope.used.add(word)
+            example = _signature(self.scope.functions[word])
+            return self.bad("E205", f"`{word}` is a function", node, f"write `{example}`")
+        if word in FUNCTIONS:
+            return self.bad("E205", f"`{word}` is a function", node, arity_hint(FUNCTIONS[word]))
+        if word in ("none", "on", "off", "add", "signed"):
+            message = f"`{word}` is a value of a clause, not of an expression"
+            hint = "`none` stands alone: `mask = none`" if word == "none" else ""
+            return self.bad("E209", message, node, hint)
+        return self.unknown(node, word)
+
+    def unknown(self, node: tree.Node, word: str, called: bool = False) -> Expr:
+        span = node.span if not isinstance(node, tree.Apply) else node.function.span
+        if word in self.scope.broken:
+            return Bad(span=span)
+        self.report("E201", f"unknown name `{word}`", span, self._unknown_hint(word, called))
+        return Bad(span=self.span(node))
+
+    def _unknown_hint(self, word: str, called: bool) -> str:
+        if word in NAME_SLIPS:
+            return NAME_SLIPS[word]
+        functions = (*FUNCTIONS, *prelude.functions(), *self.scope.functions)
+        names = (*self.scope.own_names(), *self.scope.dims, *DIMS, *CONSTANTS, "causal")
+        close = nearest(word, functions if called else (*names, *functions))
+        if close:
+            return f"did you mean `{close}`?"
+        if called:
+            return f"declare a function: `{word}(x) = ...`"
+        if word in CLAUSE_WORDS:
+            return f"`{word}` is a clause: in expressions its row is called `{word[0]}`" if word in (
+                "query", "key", "value"
+            ) else f"`{word}` is a clause, and none of the names in expressions"  # fmt: skip
+        return f"declare it: `input {word} : [B, H, S]`, `param {word} : [H]` or `let {word} = 1`"
+
+    # operations
+
+    def call(
+        self, op: Op, args: Sequence[Expr], node: tree.Node, nodes: Sequence[tree.Node]
+    ) -> Expr:
+        """The operation, with every refusal reported at the operand at fault."""
+        self._limit(1 + sum(arg.weight for arg in args), 1 + max(a.depth for a in args), node)
+        try:
+            result = call(op, *args, span=self.span(node))
+            self._check_constant(result, node)
+        except TypeMismatch as error:
+            self._mismatch(error, args, node, nodes)
+            return Bad(span=self.span(node))
+        self._check_size(result, node)
+        return result
+
+    def _mismatch(
+        self,
+        error: TypeMismatch,
+        args: Sequence[Expr],
+        node: tree.Node,
+        nodes: Sequence[tree.Node],
+    ) -> None:
+        n = error.argument
+        operand = nodes[n] if n < len(nodes) else node
+        if self.pinned is not None and self.active:
+            # the user wrote none of the body: speak of the argument and of the function
+            written = args[n].span or self.pinned
+            inner = written if _inside(written, self.pinned) else self.pinned
+            texts = [_shown(a.span) if a.span else "" for a in args]
+            name = self.active[-1][0]
+            message, hint = explain(error, texts, args)
+            message = f"in `{name}`: {message}"
+            self.scope.report(CODES[error.what], message, inner, hint)
+            return
+        message, hint = explain(error, [_shown(child.span) for child in nodes], args)
+        self.report(CODES[error.what], message, operand.span, hint)
+
+    def _check_constant(self, expr: Expr, node: tree.Node) -> None:
+        if not isinstance(expr, Call):
+            return
+        try:
+            constant(expr)
+        except NotFinite as error:
+            self.report("E218", f"the constant `{_shown(node.span)}` {error}", node.span)
+            raise Exhausted from None
+
+    def _refuse_chain(self, node: tree.Infix) -> None:
+        left = node.left
+        if node.op not in COMPARISONS or not isinstance(left, tree.Infix):
+            return
+        between = node.span.source.text[left.span.end : node.sign.start]
+        if left.op in COMPARISONS and ")" not in between:
+            middle = _shown(left.right.span)
+            hint = f"write `{_shown(left.span)} and {middle} {node.sign.text} {_shown(node.right.span)}`"
+            self.report("E105", "comparisons cannot be chained", node.sign, hint)
+            raise Exhausted
+
+    def _step(self, node: tree.Node) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or self.level >= MAX_DEPTH:
+            what = "takes too many steps" if self.steps > MAX_STEPS else "nests too deeply"
+            self._exhaust(f"the expression {what} when its functions are written out", node)
+
+    def _limit(self, weight: int, depth: int, node: tree.Node) -> None:
+        if weight > MAX_WEIGHT:
+            self._exhaust(f"the expression grows over {MAX_WEIGHT} operations here", node)
+        if depth > MAX_DEPTH:
+            self._exhaust(f"the expression nests more than {MAX_DEPTH} levels deep here", node)
+
+    def _check_size(self, expr: Expr, node: tree.Node) -> None:
+        for size in expr.type.shape:
+            if len(size.terms) > MAX_TERMS or any(
+                len(monomial) > 16 or abs(c.numerator) > 1 << 40 for monomial, c in size.terms
+            ):
+                self._exhaust("the size of this row grows over the limit", node)
+            if size.constant is not None and size.constant < 1:
+                self.report("E206", f"this row would have {size.constant} entries", node.span)
+                raise Exhausted
+
+    def _exhaust(self, message: str, node: tree.Node) -> None:
+        self.report("E219", message, node.span, "call fewer functions inside functions")
+        raise Exhausted
+
+    # functions
+
+    def apply(self, node: tree.Apply, env: Environment) -> Expr:
+        name = node.function.text
+        if name in env or name in self.scope.declared or name in self.numbers.lets:
+            self.scope.used.add(name)
+            hint = f"an index is written `{name}[i]`, a product `{name} * x`"
+            return self.bad("E205", f"`{name}` is no function", node, hint)
+        if name in self.scope.functions:
+            self.scope.used.add(name)
+            return self.inline((self.scope.functions[name],), node, env)
+        if name in prelude.functions():
+            with self._pin(node.span):
+                return self.inline(prelude.functions()[name], node, env)
+        if name == "runs" and self.pinned is not None:
+            return self.bad("E211", "`runs` is read at a place", node)
+        if name in FUNCTIONS:
+            return self.builtin(FUNCTIONS[name], node, env)
+        if name in (*DIMS, *INDICES, *ROWS, *CONSTANTS, *self.scope.dims):
+            hint = f"a product is written `{name} * (...)`, an index `{name}[...]`"
+            return self.bad("E205", f"`{name}` is no function", node, hint)
+        return self.unknown(node, name, called=True)
+
+    @contextmanager
+    def _pin(self, span: Span) -> Iterator[None]:
+        before, self.pinned = self.pinned, self.pinned or span
+        yield
+        self.pinned = before
+
+    def builtin(self, op: Op, node: tree.Apply, env: Environment) -> Expr:
+        for argument in node.arguments:
+            if argument.name is not None:
+                message = f"`{op.info.spelling}` has no argument called `{argument.name.text}`"
+                self.report("E205", message, argument.name.span, arity_hint(op))
+                return Bad(span=self.span(node))
+        given, wanted = len(node.arguments), op.info.arity
+        if given != wanted and (wanted is not None or not given):
+            wants = "at least one argument" if wanted is None else _counted(wanted)
+            message = f"`{op.info.spelling}` wants {wants} and got {given}"
+            return self.bad("E205", message, node, arity_hint(op))
+        nodes = [argument.value for argument in node.arguments]
+        args = [self.expr(child, env) for child in nodes]
+        result = self.call(op, args, node, nodes)
+        if op is Op.SIZE and isinstance(result, Call):
+            return size_expr(args[0].type.shape[0], self.span(node))
+        return result
+
+    def inline(self, overloads: prelude.Overloads, node: tree.Apply, env: Environment) -> Expr:
+        """The body of a function over its arguments."""
+        function = self._overload(overloads, node)
+        if function is None:
+            return Bad(span=self.span(node))
+        name = function.name.text
+        if any(name == other for other, _ in self.active):
+            chain = " -> ".join([other for other, _ in self.active] + [name])
+            message = f"`{name}` is defined by itself: {chain}"
+            self.report("E217", message, node.span, "a function cannot call itself")
+            raise Exhausted
+        bound: dict[str, Value] = {}
+        for parameter, argument in self._matched(function, node):
+            if argument is not None:
+                bound[parameter.name.text] = self.argument(argument, env, node)
+            elif parameter.default is not None:
+                bound[parameter.name.text] = self.expr(parameter.default, EMPTY)
+            else:
+                bound[parameter.name.text] = Bad(span=self.span(node))
+        before, self.active = self.active, (*self.active, (name, node.span))
+        result = self.expr(function.body, bound)
+        self.active = before
+        return result
+
+    def argument(self, node: tree.Node, env: Environment, call_: tree.Apply) -> Value:
+        """An argument's value: its places are the user's, also in a function of the prelude."""
+        if self.pinned is not None and _inside(node.span, call_.span) and self.pinned == call_.span:
+            before, self.pinned = self.pinned, None
+            value = self.value(node, env)
+            self.pinned = before
+            return value
+        return self.value(node, env)
+
+    def _overload(self, overloads: prelude.Overloads, node: tree.Apply) -> tree.Function | None:
+        """The definition that takes these arguments; reported where there is none."""
+        for function in overloads:
+            needed = sum(p.default is None for p in function.parameters)
+            if needed <= len(node.arguments) <= len(function.parameters):
+                names = {p.name.text for p in function.parameters}
+                for argument in node.arguments:
+                    if argument.name is not None and argument.name.text not in names:
+                        word = argument.name.text
+                        message = f"`{function.name.text}` has no argument called `{word}`"
+                        hint = f"it is called as `{_signature(function)}`"
+                        self.report("E205", message, argument.name.span, hint)
+                        return None
+                return function
+        forms = " or ".join(f"`{_signature(function)}`" for function in overloads)
+        got = len(node.arguments)
+        message = f"`{node.function.text}` is called with {_counted(got)}"
+        self.report("E205", message, node.span, f"write {forms}")
+        return None
+
+    def _matched(
+        self, function: tree.Function, node: tree.Apply
+    ) -> list[tuple[tree.Parameter, tree.Node | None]]:
+        """Each parameter with the argument given for it."""
+        by_name: dict[str, tree.Node] = {}
+        by_place: list[tree.Node] = []
+        for argument in node.arguments:
+            if argument.name is None:
+                if by_name:
+                    hint = "arguments with names come last"
+                    self.report("E205", "an argument without a name after one with",
+                                argument.value.span, hint)  # fmt: skip
+                by_place.append(argument.value)
+            else:
+                by_name[argument.name.text] = argument.value
+        matched: list[tuple[tree.Parameter, tree.Node | None]] = []
+        for n, parameter in enumerate(function.parameters):
+            word = parameter.name.text
+            if n < len(by_place) and word in by_name:
+                self.report("E205", f"`{word}` is given twice", node.span)
+            value = by_place[n] if n < len(by_place) else by_name.get(word)
+            if value is None and parameter.default is None:
+                hint = f"write `{_signature(function)}`"
+                self.report("E205", f"the argument `{word}` is missing", node.span, hint)
+            matched.append((parameter, value))
+        return matched
+
+    # tensors, indices and slices
+
+    def read(self, name: TensorName, items: Sequence[Expr], node: tree.Node) -> Expr:
+        """A tensor at its indices, as the index rule has it."""
+        if any(item.type == BAD for item in items):
+            return Bad(span=self.span(node))
+        try:
+            tensor = bind(name.decl, items, self.place.own, self.span(node), name.runs)
+        except BadIndex as error:
+            base = node
+            if isinstance(node, tree.Subscript):
+                base = node.items[error.item] if error.item is not None else node
+            elif self.pinned is None:
+                base = node
+            return self.bad("E211", error.message, base, error.hint)
+        for size, axis in zip(name.decl.dims, tensor.axes, strict=True):
+            if size == Size.of("S") and axis == Index(IndexName.QUERY):
+                self.position(node)
+        return tensor
+
+    def subscript(self, node: tree.Subscript, env: Environment) -> Expr:
+        base = self._base(node.base, env)
+        slices = [item for item in node.items if isinstance(item, tree.Slice)]
+        plain = [item for item in node.items if not isinstance(item, tree.Slice)]
+        if isinstance(base, TensorName):
+            items = [self._index_of(item, env, base) for item in plain]
+            result = self.read(base, items, node)
+        elif plain:
+            result = self._element(base, plain, node, env)
+        else:
+            result = base
+        if len(slices) > 1:
+            return self.bad("E211", "a row has one axis, and here are two slices", node)
+        return self._slice(result, slices[0], node, env) if slices else result
+
+    def _base(self, node: tree.Node, env: Environment) -> Value:
+        if isinstance(node, tree.Name) and node.text not in env and node.text in ROWS:
+            if node.text in self.place.rows or node.text in self.place.at_own:
+                word = node.text
+                found = self.place.rows.get(word) or self.place.at_own[word]
+                return replace(found, span=self.span(node))
+        if isinstance(node, tree.Apply) and node.function.text == "runs" and self.pinned:
+            of = self.value(node.arguments[0].value, env)
+            if isinstance(of, TensorName):
+                return self._runs(of)
+            if of.type == BAD:
+                return of
+            message = "`same` wants the name of a tensor of ids"
+            return self.bad("E211", message, node, "declare one: `input doc : int [B, S]`")
+        return self.value(node, env)
+
+    def _runs(self, of: TensorName) -> Value:
+        axes = of.decl.dims.count(Size.of("S"))
+        if axes == 1:
+            return replace(of, runs=True)
+        message = f"`same` wants ids along the keys, and `{of.decl.name}` has {axes or 'no'} S axes"
+        self.scope.report("E211", message, of.span, "declare them as `input doc : int [B, S]`")
+        return Bad(span=of.span)
+
+    def _index_of(self, node: tree.Node, env: Environment, base: TensorName) -> Expr:
+        """An index: b, h, i and j by name, or any integer expression."""
+        if isinstance(node, tree.Name) and node.text not in env and node.text in INDICES:
+            if node.text in self.place.indices or node.text == "b":
+                on_rows = node.text == "i" and Size.of("L") in base.decl.dims
+                if node.text == "i" and not on_rows and Size.of("S") not in base.decl.dims:
+                    self.position(node)
+                return Index(IndexName(node.text), span=self.span(node))
+        index = self.expr(node, env)
+        if index.type == BAD:
+            return index
+        if index.type.shape or index.type.kind is not Kind.INT:
+            what = "a boolean" if index.type.kind is Kind.BOOL else "no integer"
+            what = str(index.type) if index.type.shape else what
+            hint = "round it by floor(x), or divide by `//`"
+            return self.bad("E212", f"the index `{_shown(node.span)}` is {what}", node, hint)
+        return index
+
+    def _element(
+        self, base: Expr, items: list[tree.Node], node: tree.Subscript, env: Environment
+    ) -> Expr:
+        """q[i] and k[j] are q and k; x[3] is an entry."""
+        item = items[0]
+        if len(items) > 1:
+            return self.bad("E211", "a row has one index", node)
+        if base.type == BAD:
+            return base
+        if isinstance(base, Row) and isinstance(item, tree.Name) and item.text in INDICES:
+            return self._row_at(base, item, node)
+        if not base.type.is_row:
+            message = f"`{_shown(node.base.span)}` is {base.type}, and only rows and tensors are indexed"
+            return self.bad("E208", message, node.base)
+        index = self._counted_from_end(self.expr(item, env), base.type.shape[0], item)
+        return self.call(Op.ELEMENT, (base, index), node, (node.base, item))
+
+    def _row_at(self, row: Row, item: tree.Name, node: tree.Subscript) -> Expr:
+        word, name = item.text, row.name
+        if name in (RowName.OWN_K, RowName.OWN_V):
+            if word == "i":
+                self.position(node)
+                return replace(row, span=self.span(node))
+            hint = f"only the row's own is known: `{name.value}`"
+            return self.bad("E210", f"the output reads no `{_shown(node.span)}`", node, hint)
+        own = "i" if name in (RowName.Q, RowName.O) else "j"
+        if word == own:
+            return replace(row, span=self.span(node))
+        hint = f"`{name.value}` is the row of `{own}`: write `{name.value}` or `{name.value}[{own}]`"
+        return self.bad("E210", f"there is no `{_shown(node.span)}` here", node, hint)
+
+    def _counted_from_end(self, index: Expr, size: Size, node: tree.Node) -> Expr:
+        """x[-1] is the last entry; what lies outside is reported."""
+        value = constant_size(index)
+        if value is not None and value.constant is not None:
+            count = value.constant
+            place = size + value if count < 0 else value
+            outside = size.constant is not None and not -size.constant <= count < size.constant
+            if outside:
+                message = f"the row has {size} entries, and there is no number {count}"
+                self.report("E206", message, node.span, "entries count from 0")
+                raise Exhausted
+            return size_expr(place, self.span(node)) if count < 0 else index
+        return index
+
+    def _slice(
+        self, base: Expr, part: tree.Slice, node: tree.Subscript, env: Environment
+    ) -> Expr:
+        if base.type == BAD:
+            return base
+        if not base.type.is_row:
+            message = f"`{_shown(node.base.span)}` is {base.type}, and only rows are cut"
+            return self.bad("E208", message, node.base)
+        size = base.type.shape[0]
+        start = self._bound(part.start, Size.of(0), size, env)
+        stop = self._bound(part.stop, size, size, env)
+        step = self._bound(part.step, Size.of(1), size, env, counted=False)
+        given = [x or part for x in (part.start, part.stop, part.step)]
+        ends = [constant_size(x) for x in (start, stop, step)]
+        if all(end is not None for end in ends):
+            first, last, by = ends
+            assert first is not None and last is not None and by is not None
+            spare = (size - last).constant
+            wrong = by.constant is not None and by.constant < 1
+            wrong = wrong or (spare is not None and spare < 0)
+            wrong = wrong or (first.constant is not None and first.constant < 0)
+            if wrong:
+                message = f"the slice `{_shown(part.span)}` leaves the row of {size} entries"
+                return self.bad("E206", message, part, "slices are `x[first:past:step]`")
+        return self.call(Op.SLICE, (base, start, stop, step), node, (node.base, *given))
+
+    def _bound(
+        self,
+        node: tree.Node | None,
+        default: Size,
+        size: Size,
+        env: Environment,
+        counted: bool = True,
+    ) -> Expr:
+        if node is None:
+            return size_expr(default, self.pinned)
+        bound = self.expr(node, env)
+        value = constant_size(bound)
+        if counted and value is not None and value.constant is not None and value.constant < 0:
+            return size_expr(size + value, self.span(node))
+        return bound
+
+
+def size_expr(size: Size, span: Span | None = None) -> Expr:
+    """A size as a number in an expression."""
+    return Dim(size, span=span) if size.constant is None else Number(size.constant, span=span)
+
+
+def _inside(inner: Span, outer: Span) -> bool:
+    return inner.source == outer.source and outer.start <= inner.start and inner.end <= outer.end
+
+
+def _shown(span: Span) -> str:
+    """The text at a place, on one line and not too long."""
+    text = " ".join(span.text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _counted(number: int) -> str:
+    return "1 argument" if number == 1 else f"{number} arguments"
+
+
+def _signature(function: tree.Function) -> str:
+    if not function.parameters:
+        return function.name.text
+    shown = [
+        p.name.text if p.default is None else f"{p.name.text} = {p.default.span.text}"
+        for p in function.parameters
+    ]
+    return f"{function.name.text}({', '.join(shown)})"
+
+
+__all__ = ["Expressions", "Mismatch", "Place", "Tensor", "TensorName", "size_expr"]
