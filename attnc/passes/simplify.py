@@ -6,32 +6,15 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 
 from attnc.ir.expr import Call, Dim, Expr, Index, Number, call, transform
 from attnc.ir.ops import Op
 from attnc.ir.types import Kind
+from attnc.passes.constants import NotFinite, constant
 from attnc.passes.intervals import bounds
 
 Value = int | float
-
-_ARITHMETIC: dict[Op, Callable[..., Value]] = {
-    Op.ADD: operator.add,
-    Op.SUB: operator.sub,
-    Op.MUL: operator.mul,
-    Op.DIV: operator.truediv,
-    Op.FLOORDIV: operator.floordiv,
-    Op.MOD: operator.mod,
-    Op.NEG: operator.neg,
-    Op.POW: operator.pow,
-    Op.LT: operator.lt,
-    Op.LE: operator.le,
-    Op.GT: operator.gt,
-    Op.GE: operator.ge,
-    Op.EQ: operator.eq,
-    Op.NE: operator.ne,
-}
 
 
 def simplify(expr: Expr) -> Expr:
@@ -77,19 +60,13 @@ def _with_span(expr: Expr, source: Expr) -> Expr:
 
 def _fold(node: Call) -> Expr | None:
     """The number that an operation on constants gives; None where it is no finite number."""
-    values = [number(arg) for arg in node.args]
-    function = _ARITHMETIC.get(node.op) or node.op.info.python
-    if function is None or any(v is None for v in values):
+    if not all(isinstance(arg, Number) for arg in node.args):
         return None
-    if node.op is Op.POW and isinstance(values[1], int) and abs(values[1]) > 64:
-        values[0] = float(values[0] or 0)
     try:
-        result = function(*values)
-    except (ArithmeticError, ValueError):
+        result = constant(node)
+    except NotFinite:
         return None
-    if isinstance(result, bool):
-        return Number(result)
-    if isinstance(result, complex) or not math.isfinite(result):
+    if result is None or not math.isfinite(result):
         return None
     whole = node.type.kind is Kind.INT and float(result).is_integer()
     return Number(int(result) if whole else result)
@@ -198,7 +175,8 @@ def _quotient(x: Expr, y: Expr) -> Expr | None:
             return make(Op.MUL, x, make(Op.SIGMOID, make(Op.NEG, w)))
         case Number(), Call(Op.ADD, (Call(Op.EXP, (w,)), Number() as one)) if number(one) == 1:
             return make(Op.MUL, x, make(Op.SIGMOID, make(Op.NEG, w)))
-        case Call(Op.NEG, (z,)), _:
+        # x / norm(x) is one thing, with a value at the zero row
+        case Call(Op.NEG, (z,)), _ if not (isinstance(y, Call) and y.op is Op.NORM):
             return make(Op.NEG, make(Op.DIV, z, y))
         case Call(Op.DIV, (z, Number() as c)), Number():
             return make(Op.DIV, z, make(Op.MUL, c, y))

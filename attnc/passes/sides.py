@@ -1,0 +1,33 @@
+"""Expr -> Side: does it belong to the query, to the key, to both, or to neither?"""
+
+from __future__ import annotations
+
+from attnc.ir.expr import Expr, Index, IndexName, Row, RowName, walk
+from attnc.ir.facts import Side
+
+_KEY_SIDE = (RowName.K, RowName.V, IndexName.KEY)
+_NEITHER = (IndexName.HEAD, IndexName.BATCH)
+
+
+def side_of(expr: Expr) -> Side:
+    query = key = False
+    for node in walk(expr):
+        if isinstance(node, Index | Row) and node.name not in _NEITHER:
+            key = key or node.name in _KEY_SIDE
+            query = query or node.name not in _KEY_SIDE
+    if query and key:
+        return Side.PAIR
+    if query:
+        return Side.QUERY
+    return Side.KEY if key else Side.CONSTANT
+
+
+def one_sided(expr: Expr) -> bool:
+    return side_of(expr) is not Side.PAIR
+
+
+def spelled(expr: Expr) -> str:
+    """How a message calls the expression: as the user wrote it, on one line."""
+    if expr.span is None:
+        return "this expression"
+    return f"`{' '.join(expr.span.text.split())}`"
