@@ -44,14 +44,14 @@ CLAUSES = (
     ),
     Mistake(
         "`{token}` cannot be a parameter",
-        "the parameters of a function are names: `phi(x) = ...` or `f(x, n = 2) = ...`",
+        "the parameters of a function are names: `phi(x) = ...` or `f(x, m = 2) = ...`",
         ("phi(2) = 3", "phi(x, 2) = 3", "phi(x + 1) = 3", "phi(f(x)) = 3", "phi(-x) = x", "phi(,) = x",
          "phi(x,,) = x", "phi(x y) = 3", "phi(x @ y) = 3", "phi(x < y) = 3", "phi(x : y) = 3",
          "similarity(q @ k / 2) = 3", "phi(x[1]) = 3"),
     ),  # fmt: skip
     Mistake(
         "the default of `{before}` is missing".replace("`{before}`", "a parameter"),
-        "a default is written `f(x, n = 2) = ...`",
+        "a default is written `f(x, m = 2) = ...`",
         ("phi(x =) = 3", "phi(x = , y) = 3"),
     ),
     Mistake(
