@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from attnc.ir.ops import FUNCTIONS
 from attnc.resources import folder
 from attnc.source import Source
 from attnc.syntax import tree
@@ -69,4 +68,4 @@ def _words() -> Mapping[str, str]:
 
 def known_words() -> frozenset[str]:
     """Everything that `describe` explains."""
-    return frozenset(_words()) | frozenset(functions()) | frozenset(FUNCTIONS)
+    return frozenset(_words()) | frozenset(functions())
