@@ -362,6 +362,8 @@ def _combine(op: Op, left: Expr | None, right: Expr | None) -> Expr | None:
 def _weight(spec: AttnSpec, facts: Facts, clear: bool) -> tuple[Expr | None, Expr]:
     """The exponent, where it is taken apart, and the weight (or the factor beside it)."""
     similarity = _cleared(facts.simplified, clear)
+    if similarity.type.kind is Kind.INT:
+        similarity = call(Op.MUL, similarity, 1.0)
     decay = Local.DECAY.read()
     if facts.channel_decay:
         assert isinstance(facts.factorization, Factorized)

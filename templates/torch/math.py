@@ -52,11 +52,11 @@ def _outer(x, y):
 
 
 def _symmetric_power(x, n):
-    """All products of n elements, each once, times the root of how often it occurs."""
+    # all products of n elements, each once, times the root of how often it occurs
     sets = torch.combinations(torch.arange(x.shape[-1]), n, with_replacement=True)
-    counts = (sets[:, :, None] == sets[:, None, :]).sum(-1)
+    counts = (sets[:, :, None] == sets[:, None, :]).sum(-1).double()
     # n! / prod(c!) = n! / prod over places of c!^(1/c)
-    log_often = math.lgamma(n + 1) - (torch.lgamma(counts + 1.0) / counts).sum(-1)
+    log_often = math.lgamma(n + 1) - (torch.lgamma(counts + 1) / counts).sum(-1)
     often = torch.exp(log_often).round()
     return x[..., sets.to(x.device)].prod(-1) * often.sqrt().to(x)
 
