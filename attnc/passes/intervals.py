@@ -177,7 +177,10 @@ def subtract(x: Interval, y: Interval) -> Interval:
 
 
 def multiply(x: Interval, y: Interval) -> Interval:
-    ends = [_times(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)]
+    return _hull([_times(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)])
+
+
+def _hull(ends: list[End]) -> Interval:
     # of equal ends the closed one counts
     low = min(ends, key=lambda e: (e.value, e.open))
     high = max(ends, key=lambda e: (e.value, not e.open))
@@ -193,23 +196,40 @@ def _times(a: End, b: End) -> End:
 
 def _divide(x: Interval, y: Interval) -> Interval:
     if y.positive:
-        return multiply(x, _reciprocal(y))
+        ends = [_quotient(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)]
+        return _hull(ends)
     if y.nonnegative and x.nonnegative:
         return NONNEGATIVE
     if negate(y).positive:
-        return negate(multiply(x, _reciprocal(negate(y))))
+        return negate(_divide(x, negate(y)))
     return ANYTHING
 
 
-def _reciprocal(y: Interval) -> Interval:
-    low = 0.0 if y.high == INF else 1 / y.high
-    high = INF if y.low == 0 else 1 / y.low
-    return Interval.of(low, high, y.upper.open, y.lower.open)
+def _quotient(a: End, b: End) -> End:
+    """For a divisor that is not negative; 0 stands for the values just above it."""
+    if a.value == 0:
+        return a
+    if b.value == 0:
+        return End(math.copysign(INF, a.value), True)
+    if b.value == INF:
+        return End(math.copysign(INF if math.isinf(a.value) else 0.0, a.value), True)
+    return End(a.value / b.value, a.open or b.open)
 
 
-def floor_divide(x: Interval, y: Interval) -> Interval:
-    quotient = _divide(x, y)
-    return _within(ANYTHING, Op.FLOOR, quotient)
+def _floor_divide(x: Interval, y: Interval) -> Interval:
+    """Exact for whole numbers, which a product with the reciprocal is not."""
+    if not y.positive or y.low == 0:
+        return NONNEGATIVE if y.nonnegative and x.nonnegative else ANYTHING
+    ends = [End(_floor_quotient(a, b)) for a in (x.low, x.high) for b in (y.low, y.high)]
+    return _hull(ends)
+
+
+def _floor_quotient(a: float, b: float) -> float:
+    if math.isinf(a):
+        return a
+    if math.isinf(b):
+        return 0 if a >= 0 else -1
+    return a // b
 
 
 def _modulo(x: Interval, y: Interval) -> Interval:
@@ -300,7 +320,7 @@ _BINARY: dict[Op, Callable[[Interval, Interval], Interval]] = {
     Op.SUB: subtract,
     Op.MUL: multiply,
     Op.DIV: _divide,
-    Op.FLOORDIV: floor_divide,
+    Op.FLOORDIV: _floor_divide,
     Op.MOD: _modulo,
     Op.MIN: least,
     Op.MAX: greatest,
