@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 
+LONGEST_EXCERPT = 200  # characters of a line that a message shows
+
 
 @dataclass(frozen=True)
 class Source:
@@ -55,6 +57,9 @@ class Span:
     def excerpt(self) -> str:
         """The source line with the place underlined."""
         line = self.source.line(self.line).expandtabs(1)
-        width = max(1, min(self.end - self.start, len(line) - self.column + 1))
+        first = max(0, self.column - 1 - LONGEST_EXCERPT // 2)
+        line = line[first : first + LONGEST_EXCERPT]
+        column = self.column - 1 - first
+        width = max(1, min(self.end - self.start, len(line) - column))
         number = f"{self.line:>4}"
-        return f"{number} | {line}\n{' ' * len(number)} | {' ' * (self.column - 1)}{'^' * width}"
+        return f"{number} | {line}\n{' ' * len(number)} | {' ' * column}{'^' * width}"

@@ -34,6 +34,7 @@ from attnc.source import Span
 from attnc.syntax import tree
 from attnc.syntax.layout import CLAUSE_WORDS
 
+DIVISIONS = (Op.DIV, Op.FLOORDIV, Op.MOD)
 MAX_DEPTH = 200
 MAX_WEIGHT = 20_000
 MAX_STEPS = 200_000
@@ -79,6 +80,7 @@ class Expressions:
     place: Place
     pinned: Span | None = None  # the user's call, inside a function of the prelude
     active: tuple[tuple[str, Span], ...] = ()  # the functions being inlined
+    refused: set[tuple[str, str]] = field(default_factory=set)
     level: int = 0
     steps: int = 0
 
@@ -172,12 +174,21 @@ class Expressions:
 
     def index(self, word: str, node: tree.Name) -> Expr:
         if word not in self.place.indices:
+            if not self._first_refusal(word):
+                return Bad(span=self.span(node))
             allowed = ", ".join(f"`{w}`" for w in INDICES if w in self.place.indices)
             hint = f"it may read {allowed}" if allowed else ""
             return self.bad("E210", f"`{self.place.clause}` cannot read `{word}`", node, hint)
         if word == "i":
             self.position(node)
         return Index(IndexName(word), span=self.span(node))
+
+    def _first_refusal(self, word: str) -> bool:
+        """Is this the first time that the clause reads what it cannot? It is said once."""
+        key = (self.place.clause, word)
+        first = key not in self.refused
+        self.refused.add(key)
+        return first
 
     def position(self, node: tree.Node) -> None:
         """Report a row's position that no alignment gives, once for a spec."""
@@ -195,6 +206,8 @@ class Expressions:
         found = self.place.rows.get(word)
         if found is not None:
             return replace(found, span=self.span(node))
+        if not self._first_refusal(word):
+            return Bad(span=self.span(node))
         if word in self.place.at_own:
             hint = f"write `{word}[i]` for the row's own"
             message = f"`{self.place.clause}` reads no `{word}` of all keys"
@@ -255,7 +268,7 @@ class Expressions:
         self._limit(1 + sum(arg.weight for arg in args), 1 + max(a.depth for a in args), node)
         try:
             result = call(op, *args, span=self.span(node))
-            self._check_constant(result, node)
+            self._check_constant(result, node, nodes)
         except TypeMismatch as error:
             self._mismatch(error, args, node, nodes)
             return Bad(span=self.span(node))
@@ -284,13 +297,21 @@ class Expressions:
         message, hint = explain(error, [_shown(child.span) for child in nodes], args)
         self.report(CODES[error.what], message, operand.span, hint)
 
-    def _check_constant(self, expr: Expr, node: tree.Node) -> None:
+    def _check_constant(
+        self, expr: Expr, node: tree.Node, nodes: Sequence[tree.Node]
+    ) -> None:
         if not isinstance(expr, Call):
             return
+        divisor = nodes[1] if expr.op in DIVISIONS and len(nodes) > 1 else None
         try:
+            if divisor is not None and constant(expr.args[1]) == 0:
+                self.report("E218", f"`{_shown(node.span)}` divides by zero", divisor.span,
+                            f"`{_shown(divisor.span)}` is the constant 0")  # fmt: skip
+                raise Exhausted
             constant(expr)
         except NotFinite as error:
-            self.report("E218", f"the constant `{_shown(node.span)}` {error}", node.span)
+            hint = "constants are floating-point numbers up to 1.8e308; `inf` is written out"
+            self.report("E218", f"the constant `{_shown(node.span)}` {error}", node.span, hint)
             raise Exhausted from None
 
     def _refuse_chain(self, node: tree.Infix) -> None:

@@ -53,7 +53,8 @@ def explain(error: TypeMismatch, texts: Sequence[str], args: Sequence[Expr]) -> 
             hint = f"write `where({text}, 1, 0)` for a number"
             return f"`{name}` wants a number, and `{text}` is {error.found}", hint
         case Mismatch.NUMBER_NOT_BOOLEAN:
-            hint = f"compare it, as in `{text} > 0`"
+            literal = text.replace(".", "").isdigit()
+            hint = "write a condition, e.g. `i < 4`" if literal else f"compare it: `{text} > 0`"
             return f"`{name}` wants a boolean, and `{text}` is {error.found}", hint
         case Mismatch.CONSTANT:
             hint = "only numbers, `let`s and sizes are known when the module is made"

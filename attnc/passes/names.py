@@ -113,7 +113,10 @@ def override(overrides: Mapping[str, str], scope: Scope, values: Mapping[str, tr
 
 def _enter_setting(clause: tree.Setting, name: tree.Word, scope: Scope) -> None:
     if name.text not in CLAUSE_WORDS:
-        scope.report(*unknown_clause(clause, scope))
+        code, message, span, hint = unknown_clause(clause)
+        scope.report(code, message, span, hint)
+        # the clause that was meant is not missing as well
+        scope.broken |= CLAUSE_WORDS & frozenset(re.findall(r"\w+", hint))
     elif name.text in scope.settings:
         line = scope.settings[name.text].span.line
         message = f"`{name.text}` is given twice, first in line {line}"
@@ -159,7 +162,7 @@ CLAUSE_SLIPS = {
 }
 
 
-def unknown_clause(clause: tree.Setting, scope: Scope) -> tuple[str, str, Span, str]:
+def unknown_clause(clause: tree.Setting) -> tuple[str, str, Span, str]:
     word = clause.name.text
     close = nearest(word, CLAUSE_WORDS)
     if word in CLAUSE_SLIPS:

@@ -106,7 +106,10 @@ class Layout:
             self.report("E101", f"`{token}` is no sign of the language", token, hint)
             return Token.new_borrow_pos(kind, text, token)
         name = token if token.isprintable() else f"U+{ord(token):04X}"
-        if not (self.diagnostics and self.diagnostics[-1].span.end == token.start_pos):
+        last = self.diagnostics[-1].span if self.diagnostics else None
+        line = self.source.position(token.start_pos or 0)[0]
+        again = last is not None and last.line == line and last.text in ('"', "'", "`", token)
+        if not again and not (last is not None and last.end == token.start_pos):
             hint = STRAYS.get(token, "")
             self.report("E101", f"the character `{name}` has no meaning here", token, hint)
         return None

@@ -34,7 +34,7 @@ CLAUSES = (
     Mistake(
         "`=` is missing after `{before}`",
         "a clause is written `NAME = VALUE`, e.g. `mask = causal`",
-        ("mask causal", "heads 8", "mask : causal", "mask", "mask == causal", "heads [8]", "mask { }",
+        ("mask causal", "heads 8", "mask : causal", "mask", "mask == causal", "heads [8]",
          "let w 3", "let w : 3", "let w", "let w == 3"),
     ),  # fmt: skip
     Mistake(
@@ -84,21 +84,21 @@ CLAUSES = (
          "mask = a + , b", "mask = - , b", "mask = a + = b", "mask = f(x = , y)", "mask = f(x = = y)",
          "mask = (, b)", "mask = a + : b", "mask = a < = b", "mask = x[a,,b]", "mask = (* b)",
          "mask = f(a, * b)", "mask = x[* b]", "mask = f(* b)", "mask = x[a < ]", "mask = f(x, = 3)",
-         "mask = f(= 3)", "mask = a + ]", "mask = a + { }", "mask = f(x = * b)"),
+         "mask = f(= 3)", "mask = a + ]", "mask = f(x = * b)"),
     ),  # fmt: skip
     Mistake(
         "the value of `{word}` begins with `{token}`",
         "a value begins with a name, a number, a bracket, `-` or `not`",
         ("mask = * b", "mask = @ b", "mask = < b", "mask = and b", "mask = ^ b", "mask = , b",
-         "mask = : b", "mask = [1, 2]", "mask = = b", "mask = + b", "mask = or b", "mask = { }",
+         "mask = : b", "mask = [1, 2]", "mask = = b", "mask = + b", "mask = or b",
          "let w = * 3", "let w = [3]", "let w = = 3", "phi(x) = * 3", "phi(x) = = 3"),
     ),  # fmt: skip
     Mistake(
         "`{token}` does not belong here",
         "a value ends at the end of its line",
-        ("heads = 8,", "mask = a : b", "mask = f(x),", "mask = a[i],", "mask = a { }", "let w = 3,",
+        ("heads = 8,", "mask = a : b", "mask = f(x),", "mask = a[i],", "let w = 3,",
          "mask = a, b", "mask = a + b,", "mask = a < b,", "mask = a and b,", "mask = f(x) : y",
-         "mask = (a : b)", "mask = (a, b)", "mask = f(a : b)", "mask = x[1:2:3:4]", "mask = f(x) { }",
+         "mask = (a : b)", "mask = (a, b)", "mask = f(a : b)", "mask = x[1:2:3:4]",
          "mask = (a = b)", "mask = f(g(x) = b)", "mask = x[a = b]", "mask = f(2 = b)",
          "mask = f(a + b = c)", "mask = f(2) [3] : 4", "mask = a or b,", "mask = -a,", "mask = a ^ b,",
          "mask = not a,", "mask = (f(x), b)", "mask = f(x = a : b)", "mask = f(x = a = b)",
@@ -123,8 +123,7 @@ DECLARATIONS = (
         "the dims of a tensor stand in square brackets",
         "tensors are declared as `input g : [B, H, S]`, with integers as `input doc : int [B, S]`",
         ("input g :", "input g : (B, S)", "input g : B, S", "input g : 3", "input g : int",
-         "input g : int (B)", "input g : B S", "input g : = 3", "input g : int = 3", "input g : int 3",
-         "input g : { }"),
+         "input g : int (B)", "input g : B S", "input g : = 3", "input g : int = 3", "input g : int 3"),
     ),  # fmt: skip
     Mistake(
         "a comma is missing before `{token}`",
@@ -158,7 +157,7 @@ DECLARATIONS = (
         "a clause cannot begin with `{token}`",
         "a clause is written `NAME = VALUE`, e.g. `mask = causal`",
         ("= 3", "3 = x", "(x) = 3", "[x] = 3", ", x = 3", "+ b", "@ k", "and b", "* b", "or b", "^ 2",
-         "< b", ": 3", "- 3", "not x", "{ }", "attention a", "}", "∧ b", "∨ b", "¬ b"),
+         "< b", ": 3", "- 3", "not x", "attention a", "∧ b", "∨ b", "¬ b"),
     ),  # fmt: skip
 )
 
@@ -188,9 +187,20 @@ FILES = (
         ("attention a {", "attention a {\nheads = 8\n"),
     ),
     Mistake(
+        "`{token}` stands inside the braces of the attention",
+        "braces stand only around the clauses; a value that is grouped stands in ( )",
+        ("attention a {\n{", "attention a {\nmask {", "attention a {\nmask = {",
+         "attention a {\nmask = a {", "attention a {\nmask = (a) {", "attention a {\nmask = f(x) {",
+         "attention a {\nmask = a + {", "attention a {\nx = 3\n{", "attention a {\ninput g : {",
+         "attention a {\nphi(x) {", "attention a {\nmask = 3 {", "attention a {\nmask = (a {"),
+    ),
+    Mistake(
         "a file holds one attention, and this stands behind it",
         "move it to a file of its own",
-        ("attention a {\n}\nattention b {\n}", "attention a {\n}\nheads = 8\n", "attention a {\n}\n}",
+        ("attention a {\nx = 3\n}\nattention b {\n}", "attention a {\nx = 3\n}\nheads = 8\n",
+         "attention a {\nx = 3\n}\n}", "attention a {\nx = 3\n}\n3", "attention a {\nx = 3\n}\n{",
+         "attention a {\nx = 3\n} let x = 3", "attention a {\nx = 3\n} * 3",
+         "attention a {\n}\nattention b {\n}", "attention a {\n}\nheads = 8\n", "attention a {\n}\n}",
          "attention a {\n} 3", "attention a {\n}\nlet x = 3", "attention a {\n}\n{", "attention a {\n}("),
     ),  # fmt: skip
 )

@@ -152,13 +152,15 @@ def _stumble(error: UnexpectedToken) -> Stumble:
 def _mistakes(start: str) -> dict[Stumble, Mistake]:
     """The table of malformed examples, by where the parser stumbles over each."""
     table: dict[Stumble, Mistake] = {}
-    for mistake in FILES if start == "file" else CLAUSES + DECLARATIONS:
+    grammar_start = "file" if start == "file" else "clause"
+    tables = {"file": FILES, "declaration": DECLARATIONS + CLAUSES}
+    for mistake in tables.get(start, CLAUSES + DECLARATIONS):
         for example in mistake.examples:
             tokens, _ = _tokens(Source("example", example))
             if start != "file":
                 tokens = [t for t in tokens or () if t.type != "_NL"]
             try:
-                _feed(Source("example", example), start, tokens or ())
+                _feed(Source("example", example), grammar_start, tokens or ())
             except UnexpectedToken as error:
                 table.setdefault(_stumble(error), mistake)
     return table
@@ -171,7 +173,8 @@ def _explain(
     token = error.token
     at = next((n for n, t in enumerate(tokens) if t is token), len(tokens))
     before = tokens[at - 1] if at else None
-    table = _mistakes(start)
+    declares = bool(tokens) and tokens[0].type in ("INPUT", "PARAM", "BUFFER")
+    table = _mistakes("declaration" if declares and start == "clause" else start)
     mistake = table.get(_stumble(error)) or _nearest(table, error)
     message, hint = ("`{token}` is not expected here", "")
     if mistake is not None:
