@@ -110,8 +110,12 @@ def _size_quotient(atom: FloorDiv, names: Names) -> str:
 
 
 def is_wild(expr: Expr) -> bool:
-    """May the expression or its slope be infinite, or no number, where its operands are finite?"""
-    return any(isinstance(n, Call) and _is_wild_call(n) for n in walk(expr))
+    """May the expression or its slope be infinite, or no number, where its operands are finite?
+    A product of rows counts as an operand."""
+    if isinstance(expr, Call) and expr.op is Op.DOT:
+        return False
+    wild = isinstance(expr, Call) and _is_wild_call(expr)
+    return wild or any(is_wild(c) for c in expr.children)
 
 
 def _is_wild_call(expr: Call) -> bool:

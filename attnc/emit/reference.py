@@ -10,8 +10,8 @@ from attnc.emit.dialects import TORCH
 from attnc.emit.helpers import needed
 from attnc.emit.printer import Names, show
 from attnc.ir.expr import Expr, IndexName, RowName, TensorDecl
+from attnc.ir.reference import Local, ReferencePlan
 from attnc.ir.types import Kind
-from attnc.passes.lower_reference import Local, ReferencePlan
 
 # what the text of a reference calls its own; a tensor or dim of that name is written `name__`
 _OWN_WORDS = """

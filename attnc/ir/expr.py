@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from attnc.ir.ops import Op
 from attnc.ir.sizes import Size
-from attnc.ir.types import BAD, FLOAT, INT, BOOL, Kind, Type, infer
+from attnc.ir.types import BAD, BOOL, FLOAT, INT, Kind, Type, infer
 from attnc.source import Span
 
 

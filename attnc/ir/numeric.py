@@ -49,7 +49,8 @@ def _softplus(x: Array) -> Array:
 
 def _softmax(x: Array) -> Array:
     e: Array = np.exp(x - x.max(-1, keepdims=True))
-    return np.divide(e, e.sum(-1, keepdims=True))
+    e /= e.sum(-1, keepdims=True)
+    return e
 
 
 def _rotate(x: Array, angle: Array) -> Array:
@@ -72,7 +73,8 @@ def _outer(x: Array, y: Array) -> Array:
 def _symmetric_power(x: Array, n: Array) -> Array:
     sets = list(combinations_with_replacement(range(x.shape[-1]), int(n)))
     often = [factorial(len(s)) / math.prod(factorial(s.count(e)) for e in set(s)) for s in sets]
-    return x[..., np.array(sets)].prod(-1) * np.sqrt(often)
+    products: Array = x[..., np.array(sets)].prod(-1)
+    return products * np.sqrt(often)
 
 
 FUNCTIONS: dict[Op, Callable[..., Any]] = {

@@ -73,7 +73,7 @@ class TypeMismatch(Exception):
 def infer(op: Op, types: tuple[Type, ...], sizes: Sequence[Size | None]) -> Type:
     """The type of `op` applied to arguments of these types; `sizes` are the arguments' values
     where they are whole numbers known at compile time. Raises TypeMismatch."""
-    if op.info.arity is not None and len(types) != op.info.arity or not types:
+    if (op.info.arity is not None and len(types) != op.info.arity) or not types:
         raise TypeMismatch(Mismatch.ARITY, op, 0, BAD)
     match op.info.shape:
         case Shape.ARITHMETIC | Shape.DIVISION | Shape.ELEMENTWISE | Shape.POWER:

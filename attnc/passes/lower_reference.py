@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
 from attnc.ir.expr import (
     Call,
     Dim,
@@ -12,11 +9,9 @@ from attnc.ir.expr import (
     Index,
     IndexName,
     Number,
-    Role,
     Row,
     RowName,
     Tensor,
-    TensorDecl,
     call,
     reads,
     transform,
@@ -24,135 +19,24 @@ from attnc.ir.expr import (
 )
 from attnc.ir.facts import Factorized, Facts
 from attnc.ir.ops import COMPARISONS, INF, Op
+from attnc.ir.reference import (
+    Axis,
+    Clause,
+    Decay,
+    Delta,
+    DimSource,
+    Kernel,
+    Local,
+    ReferencePlan,
+    Same,
+    State,
+)
 from attnc.ir.sizes import Size
 from attnc.ir.spec import Align, AttnSpec, Form, Read
 from attnc.ir.types import Kind
 
-
-class Local(Enum):
-    """Variables of the generated function, or texts over them, that expressions of the plan read.
-    The exponentials stand here since decays are at most 1, so that no gradient needs a guard."""
-
-    LIVE = "live"  # [B, H, 1, S]: the keys that count
-    START = "start"  # the number of tokens before this call's keys
-    MASK = "mask"  # [B, H, L, S]: the pairs that exist
-    LOG_DECAY = "log_decay"  # of each token
-    DECAY = "decay"  # log D_ij
-    FADED = "torch.exp(decay)"  # D_ij
-    CARRIED = "torch.exp(carried)"  # the decay from before the first token to the row
-    TAIL = "torch.exp(tail)"  # the decay from a key to the end
-    KEPT = "kept"  # [B, H, 1, S]: the keys that the state after the last one holds
-    N = "n"  # [B, H, L, 1]: sum of the weights
-    TOP = "top"  # [B, H, L, 1]: the exponent that was taken out
-
-    def read(self, kind: Kind = Kind.FLOAT, shape: tuple[Size, ...] = ()) -> Tensor:
-        # the blank keeps it apart from any tensor of a spec
-        decl = TensorDecl(f"local {self.value}", Role.INPUT, kind, shape)
-        return Tensor(decl, (None,) * len(shape))
-
-
 LIVE, MASK = Local.LIVE.read(Kind.BOOL), Local.MASK.read(Kind.BOOL)
 _I, _J = Index(IndexName.QUERY), Index(IndexName.KEY)
-
-
-class Kernel(Enum):
-    """How the definition is computed; each has a template of its own."""
-
-    WEIGHTS = "weights"  # the L x S weights
-    SOFTMAX = "softmax"  # the same with the exponent's maximum taken out
-    DELTA = "delta"  # token by token
-    DELTA_ROWS = "delta_rows"  # token by token for each row, since each sees other keys
-
-
-@dataclass(frozen=True, slots=True)
-class DimSource:
-    """A dim that is the size of a tensor's axis."""
-
-    name: str
-    tensor: TensorDecl
-    axis: int
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """What `query`, `key` or `value` makes of a row."""
-
-    clause: str
-    row: RowName
-    expr: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A declared tensor and the number of its S axis."""
-
-    tensor: TensorDecl
-    axis: int
-
-
-@dataclass(frozen=True, slots=True)
-class Decay:
-    log_decay: Expr
-    steps: Expr  # the same, of the tokens that lie before the row's state
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """A run number at the key, and at the row."""
-
-    at_key: Expr
-    at_row: Expr
-    inside: Expr  # whether the row stands at a key
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What factorized keys add up to: `past` is the row's side, `written` the key's."""
-
-    past: Expr
-    written: Expr
-    decays: tuple[Expr, ...]  # log of what the earlier state keeps to the end, if it decays
-    seen: tuple[Expr, ...]
-    kept: tuple[Expr, ...]
-    ends: tuple[Expr, ...]  # whether the earlier state still counts after the last key
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    phi: Expr
-    psi: Expr
-    beta: Expr
-    read: Expr  # the number of the last token that a row's state holds
-
-
-@dataclass(frozen=True, slots=True)
-class ReferencePlan:
-    """All that the reference's templates read. Tuples of at most one are parts that may be absent.
-
-    `weight` is the weight, or the factor beside exp(exponent); `divisor` is N(n).
-    """
-
-    kernel: Kernel
-    tensors: tuple[TensorDecl, ...]
-    heads: tuple[int, ...]
-    dims: tuple[DimSource, ...]
-    first: Expr  # the position of row 0
-    runs: tuple[Axis, ...]
-    may_be_empty: tuple[Axis, ...]
-    key_masks: tuple[Expr, ...]
-    pair_masks: tuple[Expr, ...]
-    rows: tuple[Clause, ...]
-    decays: tuple[Decay, ...]
-    exponent: tuple[Expr, ...]
-    bound: Expr
-    weight: Expr
-    divisor: tuple[Expr, ...]
-    has_lse: bool
-    states: tuple[State, ...]
-    deltas: tuple[Delta, ...]
-    same: tuple[Same, ...]
-    own: tuple[RowName, ...]
-    output: tuple[Expr, ...]
 
 
 def lower_reference(spec: AttnSpec, facts: Facts) -> ReferencePlan:
@@ -301,6 +185,8 @@ def _cleared_row(row: Expr) -> Expr:
 
 def _of_live(expr: Expr, clear: bool) -> Expr:
     """The expression over all keys, 0 at hidden ones."""
+    if not clear and expr.type.shape and reads(expr, RowName.K, RowName.V):
+        return expr  # has all its axes
     return call(Op.WHERE, LIVE, _cleared(expr, clear), 0)
 
 
@@ -387,10 +273,17 @@ def _bound(spec: AttnSpec) -> Expr:
     least = None if norm is None else norm.eps or norm.floor
     if least is None or least == Number(0):
         return Number(-INF)
-    match least:
+    return exponent_of(least)
+
+
+def exponent_of(expr: Expr) -> Expr:
+    """log of an expression."""
+    match expr:
         case Call(Op.EXP, (x,)):
             return x
-    return call(Op.LOG, least)
+        case Number(0):
+            return Number(-INF)
+    return call(Op.LOG, expr)
 
 
 def _divisor(spec: AttnSpec, softmax: bool) -> tuple[Expr, ...]:
@@ -400,7 +293,9 @@ def _divisor(spec: AttnSpec, softmax: bool) -> tuple[Expr, ...]:
     n = Local.N.read()
 
     def scaled(x: Expr) -> Expr:
-        return call(Op.MUL, x, call(Op.EXP, call(Op.NEG, Local.TOP.read()))) if softmax else x
+        if not softmax:
+            return x
+        return call(Op.EXP, call(Op.SUB, exponent_of(x), Local.TOP.read()))
 
     if norm.eps is not None:
         return (call(Op.ADD, n, scaled(norm.eps)),)
