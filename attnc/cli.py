@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -334,11 +335,16 @@ def examples(name: str | None, output: Path | None) -> int:
 @click.pass_context
 def help_(context: click.Context, word: str | None) -> int:
     """Explain a word of the language, or a prelude function with its source."""
-    from attnc.prelude import describe
+    from attnc.prelude import describe, known_words
 
     if word is None:
         assert context.parent is not None
         click.echo(context.parent.get_help())
         return DONE
-    click.echo(describe(word))
+    text = describe(word)
+    if text is None:
+        near = get_close_matches(word, sorted(known_words()), n=3)
+        instead = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise click.UsageError(f"{word!r} is no word of the language{instead}")
+    click.echo(text)
     return DONE

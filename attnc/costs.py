@@ -35,13 +35,14 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is kept per head for the next token, in numbers. The state is `smaller_from` this many
-    tokens on, and cheaper to read and write than the cache is to read `cheaper_from` on."""
+    """What is kept per head for the next token, in numbers. Beyond `smaller_beyond` tokens the
+    state is smaller than the cache; beyond `cheaper_beyond` tokens reading and writing the state
+    moves less than reading the cache."""
 
     state: int
     cache_per_token: int
-    smaller_from: int
-    cheaper_from: int
+    smaller_beyond: int
+    cheaper_beyond: int
 
 
 def default_sizes(spec: AttnSpec, given: Mapping[str, int]) -> dict[str, int]:
@@ -50,7 +51,9 @@ def default_sizes(spec: AttnSpec, given: Mapping[str, int]) -> dict[str, int]:
     sizes = {"B": 1, "H": heads, "G": spec.kv_heads or given.get("H", heads)}
     sizes |= {"L": 4096, "d_k": spec.d_k or 64, "d_v": spec.d_v or 64}
     sizes |= given
-    return {"S": sizes["L"]} | sizes
+    sizes = {"S": sizes["L"]} | sizes
+    first = [name for name in ("B", "H", "G", "L", "S", "d_k", "d_v") if name in sizes]
+    return {name: sizes[name] for name in [*first, *(n for n in sizes if n not in first)]}
 
 
 def tiles(spec: AttnSpec, facts: Facts, sizes: Mapping[str, int]) -> Tiles:

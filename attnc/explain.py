@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 
 from attnc.costs import Memory, Tiles, costs, default_sizes, memory, tiles
 from attnc.emit.language import spell
-from attnc.ir.expr import Expr, IndexName, RowName, TensorDecl, reads
+from attnc.ir.expr import Expr, TensorDecl
 from attnc.ir.facts import Factorized, Facts, NotFactorized
 from attnc.ir.spec import AttnSpec
+from attnc.passes.sides import side_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +116,10 @@ def _clauses(spec: AttnSpec) -> list[ClauseRow]:
     if normalizer is not None:
         named += [("eps", normalizer.eps), ("floor", normalizer.floor)]
     return [
-        ClauseRow(name, spell(expr), _side(expr), str(expr.type))
+        ClauseRow(name, spell(expr), side_of(expr).value, str(expr.type))
         for name, expr in named
         if expr is not None
     ]
-
-
-def _side(expr: Expr) -> str:
-    query = reads(expr, IndexName.QUERY, RowName.Q, RowName.O)
-    key = reads(expr, IndexName.KEY, RowName.K, RowName.V)
-    return {
-        (True, True): "pair",
-        (True, False): "query",
-        (False, True): "key",
-        (False, False): "constant",
-    }[query, key]
 
 
 def _factors(facts: Facts, sizes: Mapping[str, int]) -> Factors:

@@ -102,7 +102,10 @@ def _mask(found: Explanation) -> str:
             ("keys", " and ".join(mask.key_masks)),
             ("row i sees", keys),
             ("implies j <= i", "yes" if mask.implies_causal else "no"),
-            ("tiles", f"{tiles.visited} of {tiles.total} tiles of 64 x 64{share}"),
+            (
+                "tiles",
+                f"the key range leaves {tiles.visited} of {tiles.total} tiles of 64 x 64{share}",
+            ),
         ]
     )
 
@@ -116,7 +119,7 @@ def _forms(found: Explanation) -> str:
         for row in found.forms
     ]
     text = f"Forms for {sizes}\n" + table(("form", "flops", "moved", ""), rows)
-    text += "\n" + pairs([("choice", found.choice)])
+    text += "\n\nChoice\n" + pairs([("form", found.choice)])
     if found.missing_sizes:
         options = " ".join(f"--size {name}=N" for name in found.missing_sizes)
         text += f"\n  what is marked ? depends on {options}"
@@ -133,7 +136,7 @@ def _memory(found: Explanation) -> str:
         [
             ("state", f"{kept.state} numbers, whatever the length (float32)"),
             ("cache", f"{kept.cache_per_token} numbers per token, if keys and values were kept"),
-            ("smaller", f"the state is smaller than the cache from {kept.smaller_from} tokens on"),
-            ("cheaper", f"and cheaper to read and write back from {kept.cheaper_from} tokens on"),
+            ("smaller", f"beyond {kept.smaller_beyond} tokens the state is smaller than the cache"),
+            ("cheaper", f"beyond {kept.cheaper_beyond} tokens moving it is cheaper"),
         ]
     )

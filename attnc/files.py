@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import time
 from pathlib import Path
 
 from attnc.source import Source
@@ -82,27 +82,20 @@ def write_module(path: str | os.PathLike[str], text: str) -> None:
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Replace a file's content in one step; links are followed. Raises FileProblem."""
     target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
+            try:
                 file.write(text)
-            os.chmod(temporary, _mode(target))
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+                file.close()
+                if target.exists():
+                    os.chmod(temporary, target.stat().st_mode & 0o777)
+                os.replace(temporary, target)
+            except BaseException:
+                os.unlink(temporary)
+                raise
     except OSError as error:
         raise FileProblem(f"{os.fspath(path)}: cannot be written: {_reason(error)}") from None
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,6 @@ text --resolve--> AttnSpec --analyse--> Facts --lower--> ModulePlan --render--> 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -129,6 +128,8 @@ def _generate(
 
 def verify_text(compiled: Compiled, effort: Effort) -> Verdict:
     """Run the verification on a module that is not written yet."""
+    import tempfile
+
     from attnc.verify import verify
 
     with tempfile.TemporaryDirectory(prefix="attnc-") as folder:

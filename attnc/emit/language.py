@@ -27,8 +27,9 @@ def _spell(expr: Expr) -> tuple[str, int]:
         case Index(name) | Row(name):
             return name.value, ATOM
         case Tensor(decl, axes, runs):
-            shown = ", ".join(":" if axis is None else spell(axis) for axis in axes)
-            text = f"{decl.name}[{shown}]"
+            places = zip(decl.dims, axes, strict=True)
+            shown = [spell(axis) for dim, axis in places if axis is not None and dim.constant != 1]
+            text = f"{decl.name}[{', '.join(shown)}]" if shown else decl.name
             return f"run({text})" if runs else text, ATOM
         case Call(op, args):
             return _call(op, args)
