@@ -67,8 +67,9 @@ def tiles(spec: AttnSpec, facts: Facts, sizes: Mapping[str, int]) -> Tiles:
         last = offset + min(top + TILE, rows) - 1
         low = _value(facts.mask.first_key, first, sizes, 0)
         high = _value(facts.mask.past_key, last, sizes, keys)
-        start, stop = max(0, int(low)) // TILE, -(-min(keys, int(high)) // TILE)
-        visited += max(0, stop - start)
+        start, stop = max(0, int(low)), min(keys, int(high))
+        if start < stop:
+            visited += -(-stop // TILE) - start // TILE
     return Tiles(visited, columns * -(-rows // TILE))
 
 
