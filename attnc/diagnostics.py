@@ -51,6 +51,19 @@ CODES: dict[str, tuple[Severity, str]] = {
     "W201": (Severity.WARNING, "a dim that is used once"),
     "W202": (Severity.WARNING, "a tensor, function or number that is not used"),
     # what the analysis finds
+    "E301": (Severity.ERROR, "weights that can be negative under the normalizer"),
+    "E302": (Severity.ERROR, "a form that does not exist"),
+    "E303": (Severity.ERROR, "a decay without j <= i in the mask"),
+    "E304": (Severity.ERROR, "a decay outside (0, 1]"),
+    "E305": (Severity.ERROR, "a decay per channel on a similarity that is no single product"),
+    "E306": (Severity.ERROR, "a decay with another number of channels than the key's row"),
+    "E307": (Severity.ERROR, "a delta update with a normalizer"),
+    "E308": (Severity.ERROR, "a delta update on a similarity that is no single product"),
+    "E309": (Severity.ERROR, "a delta update without j <= i in the mask"),
+    "W301": (Severity.WARNING, "exp of a pair without the normalizer"),
+    "W302": (Severity.WARNING, "a delta update with keys that are not normalized"),
+    "W303": (Severity.WARNING, "a mask that leaves out `causal`, or nothing at all"),
+    "N301": (Severity.NOTE, "a spec that no form computes"),
 }
 
 

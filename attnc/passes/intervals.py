@@ -97,6 +97,10 @@ def _bounds_of_call(expr: Call, op: Op, args: tuple[Expr, ...], known: Known) ->
         case Op.MUL | Op.DOT if args[0] == args[1]:
             square = even_power(bounds(args[0], known), 2)
             return square if op is Op.MUL else _total(square, args[0])
+        case Op.DOT if is_unit(args[0]) and is_unit(args[1]):
+            return Interval.of(-1, 1)
+        case Op.DIV if is_unit(expr):
+            return Interval.of(-1, 1)
         case Op.DOT:
             return _total(multiply(bounds(args[0], known), bounds(args[1], known)), args[0])
         case Op.SUM:
@@ -124,6 +128,14 @@ def _bounds_of_call(expr: Call, op: Op, args: tuple[Expr, ...], known: Known) ->
             x, low, high = (bounds(arg, known) for arg in args)
             return least(greatest(x, low), high)
     return _elementwise(op, tuple(bounds(arg, known) for arg in args))
+
+
+def is_unit(row: Expr) -> bool:
+    """Is it x / norm(x)?"""
+    match row:
+        case Call(Op.DIV, (x, Call(Op.NORM, (y,)))):
+            return x == y
+    return False
 
 
 def _elementwise(op: Op, args: tuple[Interval, ...]) -> Interval:
