@@ -15,6 +15,7 @@ from attnc.syntax import tree
 from attnc.syntax.build import Builder
 from attnc.syntax.layout import MAX_NESTING, Layout
 from attnc.syntax.mistakes import CLAUSES, DECLARATIONS, FILES, Mistake
+from attnc.syntax.table import parser
 
 MAX_BYTES = 1 << 20
 STARTS = ["file", "prelude", "clause", "expression", "foreign"]
@@ -23,9 +24,7 @@ END_OF_TEXT = "the end of the text"
 
 @cache
 def _lark() -> Lark:
-    # the basic lexer puts an error where it is: the contextual one reads a keyword as a name
-    grammar = (folder("grammar") / "attn.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", start=STARTS, propagate_positions=True)
+    return parser((folder("grammar") / "attn.lark").read_text(encoding="utf-8"), STARTS)
 
 
 def parse(source: Source) -> tuple[tree.Attention | None, list[Diagnostic]]:
