@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import ModuleType
 
 from attnc.files import FileProblem, write_atomically
 from attnc.pipeline import Options, compile_text
-from attnc.resources import folder
+from attnc.resources import cache_folder, folder
 from attnc.source import Source
 from attnc.version import __version__
 
@@ -43,15 +42,6 @@ def load_module(source: Source, options: Options) -> ModuleType:
                 ) from None
             write_atomically(path, text)
         return import_file(path, stem)
-
-
-def cache_folder() -> Path:
-    """ATTNC_CACHE_DIR, or `attnc` where this system keeps caches."""
-    chosen = os.environ.get("ATTNC_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "attnc"
 
 
 def import_file(path: Path, name: str) -> ModuleType:
