@@ -17,7 +17,7 @@ def folder(name: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """ATTNC_CACHE_DIR, or attnc/ where this system keeps caches. RuntimeError where there is none."""
+    """ATTNC_CACHE_DIR, or attnc/ where caches are kept. Raises RuntimeError where there is none."""
     chosen = os.environ.get("ATTNC_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser()
