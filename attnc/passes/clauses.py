@@ -144,7 +144,8 @@ class Clauses:
         found = self.expressions.clause(setting.value, self.key_side("decay"))
         if found.type.is_row and found.type.kind is not Kind.BOOL:
             return found
-        return self.want_number(found, "`decay`", setting.value, "")
+        hint = "a decay is a number per token and head, or a row of one per channel"
+        return self.want_number(found, "`decay`", setting.value, hint)
 
     def beta(self) -> Expr | None:
         """The write strength of `update = delta(beta)`."""
@@ -162,7 +163,7 @@ class Clauses:
             return None
         strength = value.arguments[0].value
         found = self.expressions.clause(strength, self.key_side("update"))
-        return self.want_number(found, "the write strength", strength, "")
+        return self.want_number(found, "the write strength", strength, "it is one number per key")
 
     def key_side(self, clause: str) -> Place:
         own = OwnAxes(key=IndexName.KEY)
@@ -224,7 +225,7 @@ class Clauses:
 
     def _added(self, name: str, node: tree.Node) -> Expr:
         place = Place(f"{name}", {}, frozenset("h"), hint="it may depend on the head alone")
-        found = self.want_number(self.expressions.clause(node, place), f"`{name}`", node, "")
+        found = self.want_number(self.expressions.clause(node, place), f"`{name}`", node, "it is one number per head")
         try:
             value = constant(found)
         except NotFinite:

@@ -98,38 +98,52 @@ class Expressions:
         return self.clause(node, self.place)
 
     def expr(self, node: tree.Node, env: Environment) -> Expr:
+        return self.read_bare(self.value(node, env), node)
+
+    def value(self, node: tree.Node, env: Environment) -> Value:
+        """What a node comes to; a tensor's bare name stays one. One frame for a level of nesting."""
         self._step(node)
         self.level += 1
         match node:
             case tree.Number(value):
-                result: Expr = Number(value, span=self.span(node))
-                if isinstance(value, float) and value in (float("inf"),):
-                    self.report("E218", "the number is not finite", node.span, "write `inf`")
+                result: Value = self.number(value, node)
             case tree.Name():
-                value_ = self.name(node, env)
-                result = value_ if isinstance(value_, Expr) else self.read(value_, (), node)
+                result = self.name(node, env)
+                if isinstance(result, TensorName):
+                    result = replace(result, span=self.span(node))
             case tree.Prefix(op, operand):
-                result = self.call(op, (self.expr(operand, env),), node, (operand,))
+                arg = self.read_bare(self.value(operand, env), operand)
+                result = self.call(op, (arg,), node, (operand,))
             case tree.Infix(op, left, right):
                 self._refuse_chain(node)
-                args = (self.expr(left, env), self.expr(right, env))
-                result = self.call(op, args, node, (left, right))
+                first = self.read_bare(self.value(left, env), left)
+                second = self.read_bare(self.value(right, env), right)
+                result = self.call(op, (first, second), node, (left, right))
             case tree.Apply():
-                result = self.apply(node, env)
+                args = []
+                for argument in node.arguments:
+                    args.append(self.value(argument.value, env))
+                result = self.apply(node, args, env)
             case tree.Subscript():
-                result = self.subscript(node, env)
+                base = self._own_row(node.base, env) or self.value(node.base, env)
+                parts: dict[int, Expr] = {}
+                for part in _parts(node):
+                    index = self._named_index(part, env, base)
+                    parts[id(part)] = index or self.read_bare(self.value(part, env), part)
+                result = self.subscript(node, base, parts)
             case _:
-                self.report("E103", "a slice stands only in `x[a:b]`", node.span)
+                self.report("E103", "a slice stands only in `x[a:b]`", node.span, "cut a row")
                 result = Bad(span=node.span)
         self.level -= 1
         return result
 
-    def value(self, node: tree.Node, env: Environment) -> Value:
-        """As `expr`, but a tensor's bare name stays one."""
-        if isinstance(node, tree.Name):
-            found = self.name(node, env)
-            return replace(found, span=self.span(node)) if isinstance(found, TensorName) else found
-        return self.expr(node, env)
+    def read_bare(self, value: Value, node: tree.Node) -> Expr:
+        return value if isinstance(value, Expr) else self.read(value, (), node)
+
+    def number(self, value: int | float, node: tree.Node) -> Expr:
+        if value == float("inf"):
+            return self.bad("E218", "the number is not finite", node, "write `inf`")
+        return Number(value, span=self.span(node))
 
     def span(self, node: tree.Node) -> Span:
         return self.pinned or node.span
@@ -177,7 +191,7 @@ class Expressions:
             if not self._first_refusal(word):
                 return Bad(span=self.span(node))
             allowed = ", ".join(f"`{w}`" for w in INDICES if w in self.place.indices)
-            hint = f"it may read {allowed}" if allowed else ""
+            hint = f"it may read {allowed}" if allowed else self.place.hint
             return self.bad("E210", f"`{self.place.clause}` cannot read `{word}`", node, hint)
         if word == "i":
             self.position(node)
@@ -219,8 +233,9 @@ class Expressions:
         word = node.text
         if word in prelude.functions():
             if any(not f.parameters for f in prelude.functions()[word]):
-                return self.apply(
-                    tree.Apply(tree.Word(word, node.span), (), span=node.span), EMPTY
+                return self.read_bare(
+                    self.apply(tree.Apply(tree.Word(word, node.span), (), span=node.span), (), EMPTY),
+                    node,
                 )
             example = _signature(prelude.functions()[word][0])
             return self.bad("E205", f"`{word}` is a function", node, f"write `{example}`")
@@ -232,7 +247,9 @@ class Expressions:
             return self.bad("E205", f"`{word}` is a function", node, arity_hint(FUNCTIONS[word]))
         if word in ("none", "on", "off", "add", "signed"):
             message = f"`{word}` is a value of a clause, not of an expression"
-            hint = "`none` stands alone: `mask = none`" if word == "none" else ""
+            hint = "`none` stands alone: `mask = none`" if word == "none" else (
+                "e.g. `normalizer = on`, `update = add`"
+            )  # fmt: skip
             return self.bad("E209", message, node, hint)
         return self.unknown(node, word)
 
@@ -344,7 +361,8 @@ class Expressions:
             ):
                 self._exhaust("the size of this row grows over the limit", node)
             if size.constant is not None and size.constant < 1:
-                self.report("E206", f"this row would have {size.constant} entries", node.span)
+                self.report("E206", f"this row would have {size.constant} entries", node.span,
+                            "a row has at least one entry")
                 raise Exhausted
 
     def _exhaust(self, message: str, node: tree.Node) -> None:
@@ -353,7 +371,7 @@ class Expressions:
 
     # functions
 
-    def apply(self, node: tree.Apply, env: Environment) -> Expr:
+    def apply(self, node: tree.Apply, args: Sequence[Value], env: Environment) -> Value:
         name = node.function.text
         if name in env or name in self.scope.declared or name in self.numbers.lets:
             self.scope.used.add(name)
@@ -361,14 +379,15 @@ class Expressions:
             return self.bad("E205", f"`{name}` is no function", node, hint)
         if name in self.scope.functions:
             self.scope.used.add(name)
-            return self.inline((self.scope.functions[name],), node, env)
+            return self.inline((self.scope.functions[name],), node, args)
         if name in prelude.functions():
             with self._pin(node.span):
-                return self.inline(prelude.functions()[name], node, env)
+                return self.inline(prelude.functions()[name], node, args)
         if name == "runs" and self.pinned is not None:
-            return self.bad("E211", "`runs` is read at a place", node)
+            return self._runs(args[0])
         if name in FUNCTIONS:
-            return self.builtin(FUNCTIONS[name], node, env)
+            exprs = [self.read_bare(v, a.value) for v, a in zip(args, node.arguments, strict=True)]
+            return self.builtin(FUNCTIONS[name], node, exprs)
         if name in (*DIMS, *INDICES, *ROWS, *CONSTANTS, *self.scope.dims):
             hint = f"a product is written `{name} * (...)`, an index `{name}[...]`"
             return self.bad("E205", f"`{name}` is no function", node, hint)
@@ -380,7 +399,7 @@ class Expressions:
         yield
         self.pinned = before
 
-    def builtin(self, op: Op, node: tree.Apply, env: Environment) -> Expr:
+    def builtin(self, op: Op, node: tree.Apply, args: Sequence[Expr]) -> Expr:
         for argument in node.arguments:
             if argument.name is not None:
                 message = f"`{op.info.spelling}` has no argument called `{argument.name.text}`"
@@ -391,14 +410,14 @@ class Expressions:
             wants = "at least one argument" if wanted is None else _counted(wanted)
             message = f"`{op.info.spelling}` wants {wants} and got {given}"
             return self.bad("E205", message, node, arity_hint(op))
-        nodes = [argument.value for argument in node.arguments]
-        args = [self.expr(child, env) for child in nodes]
-        result = self.call(op, args, node, nodes)
+        result = self.call(op, args, node, [argument.value for argument in node.arguments])
         if op is Op.SIZE and isinstance(result, Call):
             return size_expr(args[0].type.shape[0], self.span(node))
         return result
 
-    def inline(self, overloads: prelude.Overloads, node: tree.Apply, env: Environment) -> Expr:
+    def inline(
+        self, overloads: prelude.Overloads, node: tree.Apply, args: Sequence[Value]
+    ) -> Expr:
         """The body of a function over its arguments."""
         function = self._overload(overloads, node)
         if function is None:
@@ -410,26 +429,17 @@ class Expressions:
             self.report("E217", message, node.span, "a function cannot call itself")
             raise Exhausted
         bound: dict[str, Value] = {}
-        for parameter, argument in self._matched(function, node):
-            if argument is not None:
-                bound[parameter.name.text] = self.argument(argument, env, node)
+        for parameter, value in self._matched(function, node, args):
+            if value is not None:
+                bound[parameter.name.text] = value
             elif parameter.default is not None:
                 bound[parameter.name.text] = self.expr(parameter.default, EMPTY)
             else:
                 bound[parameter.name.text] = Bad(span=self.span(node))
         before, self.active = self.active, (*self.active, (name, node.span))
-        result = self.expr(function.body, bound)
+        result = self.read_bare(self.value(function.body, bound), function.body)
         self.active = before
         return result
-
-    def argument(self, node: tree.Node, env: Environment, call_: tree.Apply) -> Value:
-        """An argument's value: its places are the user's, also in a function of the prelude."""
-        if self.pinned is not None and _inside(node.span, call_.span) and self.pinned == call_.span:
-            before, self.pinned = self.pinned, None
-            value = self.value(node, env)
-            self.pinned = before
-            return value
-        return self.value(node, env)
 
     def _overload(self, overloads: prelude.Overloads, node: tree.Apply) -> tree.Function | None:
         """The definition that takes these arguments; reported where there is none."""
@@ -452,30 +462,29 @@ class Expressions:
         return None
 
     def _matched(
-        self, function: tree.Function, node: tree.Apply
-    ) -> list[tuple[tree.Parameter, tree.Node | None]]:
+        self, function: tree.Function, node: tree.Apply, args: Sequence[Value]
+    ) -> list[tuple[tree.Parameter, Value | None]]:
         """Each parameter with the argument given for it."""
-        by_name: dict[str, tree.Node] = {}
-        by_place: list[tree.Node] = []
-        for argument in node.arguments:
-            if argument.name is None:
-                if by_name:
-                    hint = "arguments with names come last"
-                    self.report("E205", "an argument without a name after one with",
-                                argument.value.span, hint)  # fmt: skip
-                by_place.append(argument.value)
-            else:
-                by_name[argument.name.text] = argument.value
-        matched: list[tuple[tree.Parameter, tree.Node | None]] = []
+        by_name: dict[str, Value] = {}
+        by_place: list[Value] = []
+        for argument, value in zip(node.arguments, args, strict=True):
+            if argument.name is not None:
+                by_name[argument.name.text] = value
+                continue
+            if by_name:
+                message = "an argument without a name after one with a name"
+                self.report("E205", message, argument.value.span, "named arguments come last")
+            by_place.append(value)
+        matched: list[tuple[tree.Parameter, Value | None]] = []
         for n, parameter in enumerate(function.parameters):
             word = parameter.name.text
             if n < len(by_place) and word in by_name:
-                self.report("E205", f"`{word}` is given twice", node.span)
-            value = by_place[n] if n < len(by_place) else by_name.get(word)
-            if value is None and parameter.default is None:
+                self.report("E205", f"`{word}` is given twice", node.span, "leave one out")
+            given = by_place[n] if n < len(by_place) else by_name.get(word)
+            if given is None and parameter.default is None:
                 hint = f"write `{_signature(function)}`"
                 self.report("E205", f"the argument `{word}` is missing", node.span, hint)
-            matched.append((parameter, value))
+            matched.append((parameter, given))
         return matched
 
     # tensors, indices and slices
@@ -487,49 +496,45 @@ class Expressions:
         try:
             tensor = bind(name.decl, items, self.place.own, self.span(node), name.runs)
         except BadIndex as error:
-            base = node
-            if isinstance(node, tree.Subscript):
-                base = node.items[error.item] if error.item is not None else node
-            elif self.pinned is None:
-                base = node
-            return self.bad("E211", error.message, base, error.hint)
+            place: tree.Node = node
+            if isinstance(node, tree.Subscript) and error.item is not None:
+                place = [n for n in node.items if not isinstance(n, tree.Slice)][error.item]
+            return self.bad("E211", error.message, place, error.hint)
         for size, axis in zip(name.decl.dims, tensor.axes, strict=True):
             if size == Size.of("S") and axis == Index(IndexName.QUERY):
                 self.position(node)
         return tensor
 
-    def subscript(self, node: tree.Subscript, env: Environment) -> Expr:
-        base = self._base(node.base, env)
+    def subscript(
+        self, node: tree.Subscript, base: Value, parts: Mapping[int, Expr]
+    ) -> Expr:
         slices = [item for item in node.items if isinstance(item, tree.Slice)]
         plain = [item for item in node.items if not isinstance(item, tree.Slice)]
         if isinstance(base, TensorName):
-            items = [self._index_of(item, env, base) for item in plain]
-            result = self.read(base, items, node)
+            result = self.read(base, [self._whole(parts[id(n)], n) for n in plain], node)
         elif plain:
-            result = self._element(base, plain, node, env)
+            result = self._element(base, plain, node, parts)
         else:
             result = base
         if len(slices) > 1:
-            return self.bad("E211", "a row has one axis, and here are two slices", node)
-        return self._slice(result, slices[0], node, env) if slices else result
+            message = "a row has one axis, and here are two slices"
+            return self.bad("E211", message, node, "cut it once")
+        return self._slice(result, slices[0], node, parts) if slices else result
 
-    def _base(self, node: tree.Node, env: Environment) -> Value:
-        if isinstance(node, tree.Name) and node.text not in env and node.text in ROWS:
-            if node.text in self.place.rows or node.text in self.place.at_own:
-                word = node.text
-                found = self.place.rows.get(word) or self.place.at_own[word]
-                return replace(found, span=self.span(node))
-        if isinstance(node, tree.Apply) and node.function.text == "runs" and self.pinned:
-            of = self.value(node.arguments[0].value, env)
-            if isinstance(of, TensorName):
-                return self._runs(of)
-            if of.type == BAD:
-                return of
-            message = "`same` wants the name of a tensor of ids"
-            return self.bad("E211", message, node, "declare one: `input doc : int [B, S]`")
-        return self.value(node, env)
+    def _own_row(self, node: tree.Node, env: Environment) -> Row | None:
+        """The k of k[i] in the output."""
+        if isinstance(node, tree.Name) and node.text not in env and node.text in self.place.at_own:
+            return replace(self.place.at_own[node.text], span=self.span(node))
+        return None
 
-    def _runs(self, of: TensorName) -> Value:
+    def _runs(self, of: Value) -> Value:
+        if isinstance(of, Expr):
+            span = of.span or self.pinned
+            assert span is not None
+            if of.type != BAD:
+                message = "`same` wants the name of a tensor of ids"
+                self.scope.report("E211", message, span, "declare `input doc : int [B, S]`")
+            return Bad(span=span)
         axes = of.decl.dims.count(Size.of("S"))
         if axes == 1:
             return replace(of, runs=True)
@@ -537,43 +542,52 @@ class Expressions:
         self.scope.report("E211", message, of.span, "declare them as `input doc : int [B, S]`")
         return Bad(span=of.span)
 
-    def _index_of(self, node: tree.Node, env: Environment, base: TensorName) -> Expr:
-        """An index: b, h, i and j by name, or any integer expression."""
-        if isinstance(node, tree.Name) and node.text not in env and node.text in INDICES:
-            if node.text in self.place.indices or node.text == "b":
-                on_rows = node.text == "i" and Size.of("L") in base.decl.dims
-                if node.text == "i" and not on_rows and Size.of("S") not in base.decl.dims:
-                    self.position(node)
-                return Index(IndexName(node.text), span=self.span(node))
-        index = self.expr(node, env)
-        if index.type == BAD:
+    def _named_index(self, node: tree.Node, env: Environment, base: Value) -> Expr | None:
+        """b, h, i or j by name, as the index of a tensor or of a row of q, k, v, o."""
+        if not isinstance(node, tree.Name) or node.text in env or node.text not in INDICES:
+            return None
+        if isinstance(base, Row):
+            return Index(IndexName(node.text), span=self.span(node))
+        if not isinstance(base, TensorName) or node.text not in (*self.place.indices, "b"):
+            return None
+        dims = base.decl.dims
+        if node.text == "i" and Size.of("L") not in dims and Size.of("S") not in dims:
+            self.position(node)
+        return Index(IndexName(node.text), span=self.span(node))
+
+    def _whole(self, index: Expr, node: tree.Node) -> Expr:
+        """An index of a tensor is an integer."""
+        if index.type == BAD or index.type.kind is Kind.INT and not index.type.shape:
             return index
-        if index.type.shape or index.type.kind is not Kind.INT:
-            what = "a boolean" if index.type.kind is Kind.BOOL else "no integer"
-            what = str(index.type) if index.type.shape else what
-            hint = "round it by floor(x), or divide by `//`"
-            return self.bad("E212", f"the index `{_shown(node.span)}` is {what}", node, hint)
-        return index
+        what = "a boolean" if index.type.kind is Kind.BOOL else "no integer"
+        what = str(index.type) if index.type.shape else what
+        hint = "round it by floor(x), or divide by `//`"
+        return self.bad("E212", f"the index `{_shown(node.span)}` is {what}", node, hint)
 
     def _element(
-        self, base: Expr, items: list[tree.Node], node: tree.Subscript, env: Environment
+        self,
+        base: Expr,
+        items: list[tree.Node],
+        node: tree.Subscript,
+        parts: Mapping[int, Expr],
     ) -> Expr:
         """q[i] and k[j] are q and k; x[3] is an entry."""
         item = items[0]
         if len(items) > 1:
-            return self.bad("E211", "a row has one index", node)
+            return self.bad("E211", "a row has one index", node, "write `x[0]`")
         if base.type == BAD:
             return base
-        if isinstance(base, Row) and isinstance(item, tree.Name) and item.text in INDICES:
-            return self._row_at(base, item, node)
+        index = parts[id(item)]
+        if isinstance(base, Row) and isinstance(index, Index):
+            return self._row_at(base, index, node)
         if not base.type.is_row:
             message = f"`{_shown(node.base.span)}` is {base.type}, and only rows and tensors are indexed"
-            return self.bad("E208", message, node.base)
-        index = self._counted_from_end(self.expr(item, env), base.type.shape[0], item)
+            return self.bad("E208", message, node.base, "leave the index out")
+        index = self._counted_from_end(index, base.type.shape[0], item)
         return self.call(Op.ELEMENT, (base, index), node, (node.base, item))
 
-    def _row_at(self, row: Row, item: tree.Name, node: tree.Subscript) -> Expr:
-        word, name = item.text, row.name
+    def _row_at(self, row: Row, index: Index, node: tree.Subscript) -> Expr:
+        word, name = index.name.value, row.name
         if name in (RowName.OWN_K, RowName.OWN_V):
             if word == "i":
                 self.position(node)
@@ -601,17 +615,17 @@ class Expressions:
         return index
 
     def _slice(
-        self, base: Expr, part: tree.Slice, node: tree.Subscript, env: Environment
+        self, base: Expr, part: tree.Slice, node: tree.Subscript, parts: Mapping[int, Expr]
     ) -> Expr:
         if base.type == BAD:
             return base
         if not base.type.is_row:
             message = f"`{_shown(node.base.span)}` is {base.type}, and only rows are cut"
-            return self.bad("E208", message, node.base)
+            return self.bad("E208", message, node.base, "leave the slice out")
         size = base.type.shape[0]
-        start = self._bound(part.start, Size.of(0), size, env)
-        stop = self._bound(part.stop, size, size, env)
-        step = self._bound(part.step, Size.of(1), size, env, counted=False)
+        start = self._bound(part.start, Size.of(0), size, parts)
+        stop = self._bound(part.stop, size, size, parts)
+        step = Number(1) if part.step is None else parts[id(part.step)]
         given = [x or part for x in (part.start, part.stop, part.step)]
         ends = [constant_size(x) for x in (start, stop, step)]
         if all(end is not None for end in ends):
@@ -631,16 +645,24 @@ class Expressions:
         node: tree.Node | None,
         default: Size,
         size: Size,
-        env: Environment,
-        counted: bool = True,
+        parts: Mapping[int, Expr],
     ) -> Expr:
         if node is None:
             return size_expr(default, self.pinned)
-        bound = self.expr(node, env)
+        bound = parts[id(node)]
         value = constant_size(bound)
-        if counted and value is not None and value.constant is not None and value.constant < 0:
+        if value is not None and value.constant is not None and value.constant < 0:
             return size_expr(size + value, self.span(node))
         return bound
+
+
+def _parts(node: tree.Subscript) -> Iterator[tree.Node]:
+    """The indices, and the bounds of the slices."""
+    for item in node.items:
+        if isinstance(item, tree.Slice):
+            yield from tree.children(item)
+        else:
+            yield item
 
 
 def size_expr(size: Size, span: Span | None = None) -> Expr:

@@ -47,7 +47,7 @@ def explain(error: TypeMismatch, texts: Sequence[str], args: Sequence[Expr]) -> 
             hint = "a product of numbers, or of a number and a row, is written `*`"
             return f"`@` is the dot product of two rows, and `{text}` is a number", hint
         case Mismatch.NUMBER_NOT_ROW:
-            hint = f"`{name}` {REDUCED[op]}" if op in REDUCED else ""
+            hint = f"`{name}` {REDUCED[op]}" if op in REDUCED else "a number becomes a row of one by concat(x)"
             return f"`{name}` wants a row, and `{text}` is a number", hint
         case Mismatch.BOOLEAN_NOT_NUMBER:
             hint = f"write `where({text}, 1, 0)` for a number"
@@ -71,13 +71,16 @@ def explain(error: TypeMismatch, texts: Sequence[str], args: Sequence[Expr]) -> 
 def _sizes(error: TypeMismatch, texts: Sequence[str], args: Sequence[Expr]) -> tuple[str, str]:
     op, sizes = error.op, error.detail
     if op is Op.MATMUL:
-        return f"matmul's matrix has rows of another size than `{texts[1]}`: {sizes}", ""
+        return f"matmul's matrix has rows of another size than `{texts[1]}`: {sizes}", (
+            "W : [m, n] takes rows of n"
+        )
     if op is Op.ROTATE:
-        return f"rotate wants half as many angles as the row has entries: {sizes}", ""
+        hint = "angles of a row x are made of range(size(x) // 2)"
+        return f"rotate wants half as many angles as the row has entries: {sizes}", hint
     where = f"`{op.info.spelling}` of rows of different sizes: {sizes}"
     rows = [arg for arg in args if isinstance(arg, Row)]
-    hint = ""
-    if len(rows) == 2 and op is Op.DOT:
+    hint = "cut one by x[0:m], or join entries to it by concat(x, 0)"
+    if len(rows) == 2:
         hint = "q and k are rows of d_k, v and o of d_v"
     return where, hint
 

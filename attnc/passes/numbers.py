@@ -37,7 +37,10 @@ class Numbers:
 
     def dim(self, word: str, span: Span | None = None) -> Expr:
         """A size of the language as a number: itself, or what the spec fixes it to."""
-        value = self.clause(FIXED_BY[word]) if word in FIXED_BY else None
+        fixed = word in FIXED_BY and FIXED_BY[word] in self.scope.settings
+        value = self.clause(FIXED_BY[word]) if fixed else None
+        if fixed and value is None:
+            return Bad(span=span)
         return Dim(Size.of(word), span=span) if value is None else Number(value, span=span)
 
     def size(self, word: str) -> Size:
@@ -66,7 +69,7 @@ class Numbers:
         try:
             value = constant(expr)
         except NotFinite as error:
-            self.scope.report("E218", f"the constant {error}", node.span)
+            self.scope.report("E218", f"the constant {error}", node.span, "give it a finite value")
             return None
         if value is None:
             message = f"`{clause}` wants a constant, and this depends on sizes of the call"

@@ -93,7 +93,7 @@ def _expressions(scope: Scope) -> Expressions:
 
     aligned = "align" in scope.settings or "align" in scope.broken
     numbers = Numbers(scope, constant_clause, aligned)
-    return Expressions(scope, numbers, Place("dims"))
+    return Expressions(scope, numbers, Place("dims", hint="dims are sizes"))
 
 
 def _row_of(name: RowName, made: Expr, plain: Row) -> Row:

@@ -62,7 +62,7 @@ def _dim(node: tree.Node, scope: Scope, expressions: Expressions) -> Size | None
     if isinstance(node, tree.Name) and (why := _no_size(node.text, scope)):
         scope.report("E220", f"`{node.text}` is {why}, not a size", node.span, DIM_HINT)
         return None
-    expr: Expr = expressions.clause(node, Place("dims"))
+    expr: Expr = expressions.clause(node, Place("dims", hint="dims are sizes"))
     if expr.type == BAD:
         return None
     size = constant_size(expr)
@@ -109,5 +109,5 @@ def _initial(
         return None
     value = expressions.numbers.number(node, "param")
     if isinstance(value, bool):
-        scope.report("E209", "an initial value is a number", node.span)
+        scope.report("E209", "an initial value is a number", node.span, "e.g. `= 0.5`")
     return None if value is None else float(value)

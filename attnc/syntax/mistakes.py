@@ -76,7 +76,7 @@ CLAUSES = (
     ),  # fmt: skip
     Mistake(
         VALUE_MISSING,
-        "",
+        "an operator stands between two values, a comma between two arguments",
         ("mask = a +", "mask = a @", "mask = a <", "mask = a and", "mask = a or", "mask = not",
          "mask = -", "mask = a ^", "mask = a ^ -", "mask = (a +)", "mask = (a and)", "mask = f(a,,)",
          "mask = f(,)", "mask = ()", "mask = x[]", "mask = x[a,]", "mask = f(x =)", "mask = a + * b",

@@ -175,7 +175,10 @@ def _explain(
     declares = bool(tokens) and tokens[0].type in ("INPUT", "PARAM", "BUFFER")
     table = _mistakes("declaration" if declares and start == "clause" else start)
     mistake = table.get(_stumble(error)) or _nearest(table, error)
-    message, hint = ("`{token}` is not expected here", "")
+    message, hint = (
+        "`{token}` is not expected here",
+        "a clause is written `NAME = VALUE`, e.g. `mask = causal`",
+    )
     if mistake is not None:
         message, hint = mistake.message, mistake.hint
     words = {
