@@ -283,12 +283,16 @@ def test_what_must_not_import_torch(tmp_path: Path, command: str) -> None:
 
 
 def test_check_is_fast(tmp_path: Path) -> None:
+    """With modules compiled to bytecode, as an installation has them."""
+    env = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
+
     def seconds() -> float:
         start = time.perf_counter()
-        assert attnc("check", RETENTION, cwd=tmp_path).returncode == 0
+        assert attnc("check", RETENTION, cwd=tmp_path, env=env).returncode == 0
         return time.perf_counter() - start
 
-    assert min(seconds() for _ in range(5)) < 0.3
+    seconds()
+    assert min(seconds() for _ in range(7)) < 0.3
 
 
 def test_internal_errors_show_no_traceback(tmp_path: Path) -> None:
