@@ -12,12 +12,13 @@ import attnc
 from attnc.cli import attnc as command
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+    every = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    return [block for name, block in every if name == language]
 
 
 def test_two_commands_do_all_the_set_up() -> None:
@@ -28,7 +29,7 @@ def test_two_commands_do_all_the_set_up() -> None:
 
 def test_the_spec_shown_is_the_example() -> None:
     spec = next(block for block in blocks(README, "") if "attention retention" in block)
-    assert spec == (ROOT / "examples" / "retention.attn").read_text()
+    assert spec == (ROOT / "examples" / "retention.attn").read_text("utf-8")
 
 
 def test_the_python_shown_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ def test_the_table_of_commands_is_the_command() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text()
+    text = page.read_text("utf-8")
     for target in re.findall(
         r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.S)
     ):
@@ -76,7 +77,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_shown_exist(page: Path) -> None:
-    text = page.read_text()
+    text = page.read_text("utf-8")
     for name in re.findall(
         r"`?attnc (compile|check|explain|verify|fmt|inspect|bench|plot)\b", text
     ):
@@ -86,7 +87,7 @@ def test_commands_shown_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_named_exist(page: Path) -> None:
     pattern = r"`((?:attnc|grammar|templates|examples|benchmarks|docs|tests)/[\w./-]+)`"
-    for name in re.findall(pattern, page.read_text()):
+    for name in re.findall(pattern, page.read_text("utf-8")):
         assert name == "benchmarks/results/" or (ROOT / name).exists(), f"{page.name}: {name}"
 
 
@@ -102,7 +103,7 @@ def test_the_pipeline_line_is_that_of_the_code() -> None:
 def test_the_modules_shown_are_current(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but what the verification said: `attnc compile examples/*.attn -o docs/modules`."""
     monkeypatch.chdir(ROOT)
-    shown = (ROOT / "docs" / "modules" / f"{name}.py").read_text()
+    shown = (ROOT / "docs" / "modules" / f"{name}.py").read_text("utf-8")
     made = attnc.compile(f"examples/{name}.attn").source
     assert without_outcome(shown) == without_outcome(made)
 
@@ -116,12 +117,12 @@ def test_json_keys_of_explain_are_documented() -> None:
 
     from attnc.explain import Explanation
 
-    page = (ROOT / "docs" / "explain.md").read_text()
+    page = (ROOT / "docs" / "explain.md").read_text("utf-8")
     for field in fields(Explanation):
         assert f"`{field.name}`" in page
 
 
 def test_ci_runs_what_the_readme_says() -> None:
-    script = (ROOT / ".ci" / "run").read_text()
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
     assert "python -m pytest" in script
     assert "attnc compile examples/retention.attn" in script
