@@ -10,6 +10,8 @@ import pytest
 
 import attnc
 from attnc.cli import attnc as command
+from attnc.pipeline import check
+from attnc.source import Source
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -57,6 +59,24 @@ def test_the_slip_shown_is_what_is_said() -> None:
         attnc.compile(spec)
     said = str(refused.value).replace("<spec>:", "slip.attn:")
     assert shown == f"$ attnc check slip.attn\n{said}\n"
+
+
+def specs_shown() -> list[str]:
+    found = []
+    for page in PAGES:
+        for block in blocks(page.read_text("utf-8"), ""):
+            found += re.findall(r"^attention \w+ \{.*?^\}", block, re.M | re.S)
+    return [spec for spec in found if not spec.startswith("attention slip")]
+
+
+@pytest.mark.parametrize("spec", specs_shown())
+def test_specs_shown_have_no_errors(spec: str) -> None:
+    found = check(Source("shown.attn", spec + "\n"))
+    assert found.ok, [str(diagnostic) for diagnostic in found.diagnostics]
+
+
+def test_some_specs_are_shown() -> None:
+    assert len(specs_shown()) >= 4
 
 
 def test_the_table_of_commands_is_the_command() -> None:
