@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnc.ir.expr import Expr, Index, IndexName, Row, RowName, walk
+from attnc.ir.expr import Expr, Index, IndexName, Row, RowName, Tensor, walk
 from attnc.ir.facts import Side
 
 _KEY_SIDE = (RowName.K, RowName.V, IndexName.KEY)
@@ -29,5 +29,5 @@ def one_sided(expr: Expr) -> bool:
 def spelled(expr: Expr) -> str:
     """How a message calls the expression: as the user wrote it, on one line."""
     if expr.span is None:
-        return "this expression"
+        return f"`{expr.decl.name}`" if isinstance(expr, Tensor) else "this expression"
     return f"`{' '.join(expr.span.text.split())}`"
