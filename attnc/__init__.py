@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from attnc.diagnostics import Diagnostic, SpecError
-from attnc.files import FileProblem, VerificationFailed, read_source
+from attnc.files import FileProblem, read_source
 from attnc.source import Source
 from attnc.version import __version__
 
@@ -23,7 +23,6 @@ __all__ = [
     "Diagnostic",
     "FileProblem",
     "SpecError",
-    "VerificationFailed",
     "__version__",
     "compile",
     "load",
@@ -35,18 +34,17 @@ def compile(
     *,
     set: Mapping[str, object] | None = None,
     form: str | None = None,
-    verify: str = "none",
     reference_only: bool = False,
 ) -> Compiled:
     """Compile a spec, given as a path or as its text, to the text of one Python module.
 
-    `set` overrides lets and scalar clauses, `form` is the module's default form, `verify` is
-    "none", "quick" or "full". `reference_only` generates the reference alone, for a legal spec
-    that has no kernels yet. Raises SpecError, FileProblem or VerificationFailed.
+    `set` overrides lets and scalar clauses, `form` is the module's default form.
+    `reference_only` generates the reference alone, for a legal spec that has no kernels yet.
+    Raises SpecError or FileProblem.
     """
     from attnc.pipeline import compile_text, options
 
-    return compile_text(_source(spec), options(set or {}, form, verify, reference_only))
+    return compile_text(_source(spec), options(set or {}, form, reference_only))
 
 
 def load(
@@ -54,14 +52,13 @@ def load(
     *,
     set: Mapping[str, object] | None = None,
     form: str | None = None,
-    verify: str = "none",
     reference_only: bool = False,
 ) -> ModuleType:
     """Compile a spec as `compile` does, once per content, version and options, and import it."""
     from attnc.cache import load_module
     from attnc.pipeline import options
 
-    return load_module(_source(spec), options(set or {}, form, verify, reference_only))
+    return load_module(_source(spec), options(set or {}, form, reference_only))
 
 
 def _source(spec: str | os.PathLike[str]) -> Source:

@@ -25,8 +25,6 @@ from attnc.console import (
 from attnc.diagnostics import Diagnostic, SpecError
 from attnc.files import (
     FileProblem,
-    VerificationFailed,
-    is_generated,
     read_source,
     write_atomically,
     write_module,
@@ -50,7 +48,7 @@ def main() -> None:
 def attnc() -> None:
     """A compiler for attention: a spec of ten lines in, one verified module out.
 
-    Exit status: 0 done; 1 a verification found a difference, or fmt --check would change a file;
+    Exit status: 0 done; 1 fmt --check would change a file;
     2 the spec, the command line or a file was refused; 130 interrupted.
     """
 
@@ -90,28 +88,20 @@ settings = click.option(
 @click.option("-o", "--output", type=SPEC, help="The module to write; default NAME.py beside SPEC.")
 @click.option("--form", help="The module's default form: auto, parallel, recurrent or chunkwise.")
 @settings
-@click.option(
-    "--verify",
-    type=click.Choice(["quick", "full", "none"]),
-    default="quick",
-    show_default=True,
-    help="What is verified before the module is written.",
-)
 @click.option("--reference-only", is_flag=True, help="The reference alone, without kernels.")
 def compile(
     specs: tuple[Path, ...],
     output: Path | None,
     form: str | None,
     overrides: dict[str, str],
-    verify: str,
     reference_only: bool,
 ) -> int:
-    """Verify each spec's module, then write it."""
+    """Write each spec's module."""
     from attnc.pipeline import options
 
     if output is not None and len(specs) > 1 and not output.is_dir():
         raise click.UsageError("-o names one file, but there are several specs; a folder would do")
-    chosen = options(overrides, form, verify, reference_only)
+    chosen = options(overrides, form, reference_only)
     return max([_compile_one(spec, output, chosen) for spec in specs])
 
 
@@ -120,7 +110,7 @@ def _compile_one(spec: Path, output: Path | None, chosen: Options) -> int:
 
     try:
         source = read_source(spec)
-        with Progress(f"{spec}: compiling and verifying"):
+        with Progress(f"{spec}: compiling"):
             compiled = compile_text(source, chosen)
         show(compiled.diagnostics)
         target = _target(spec, output, compiled)
@@ -131,12 +121,7 @@ def _compile_one(spec: Path, output: Path | None, chosen: Options) -> int:
     except FileProblem as problem:
         say(str(problem))
         return REFUSED
-    except VerificationFailed as failed:
-        say(f"{spec}: the verification found a difference; nothing was written")
-        say(str(failed.verdict))
-        return DIFFERENCE
-    outcome = compiled.verdict.summary if compiled.verdict else "not verified"
-    click.echo(f"{target}: written; {outcome}")
+    click.echo(f"{target}: written")
     return DONE
 
 
@@ -251,28 +236,6 @@ def explain(
     else:
         click.echo(as_text(result))
     return DONE
-
-
-@attnc.command()
-@click.argument("spec", metavar="SPEC|MODULE", type=SPEC)
-@click.option("--full", is_flag=True, help="More shapes, and a compile for every target.")
-@settings
-@as_json
-def verify(spec: Path, full: bool, overrides: dict[str, str], as_json: bool) -> int:
-    """Compare kernels and reference again, on this machine's device too where there is one."""
-    from attnc.pipeline import Effort, verify_module, verify_spec
-
-    effort = Effort.FULL if full else Effort.QUICK
-    with Progress(f"{spec}: verifying"):
-        if is_generated(spec):
-            verdict = verify_module(spec, effort)
-        else:
-            verdict = verify_spec(read_source(spec), overrides, effort)
-    if as_json:
-        print_json(verdict.as_json())
-    else:
-        click.echo(str(verdict))
-    return DONE if verdict.ok else DIFFERENCE
 
 
 @attnc.command()

@@ -16,17 +16,6 @@ class FileProblem(Exception):
     """A file cannot be read or written; the message is for the user and names the file."""
 
 
-class VerificationFailed(Exception):
-    """A module was not handed out, since its kernels and the reference differ.
-
-    `.verdict` says where (attnc.verify.Verdict).
-    """
-
-    def __init__(self, verdict: object):
-        self.verdict = verdict
-        super().__init__(str(verdict))
-
-
 def read_source(path: str | os.PathLike[str]) -> Source:
     """The spec in a file. Raises FileProblem."""
     name = os.fspath(path)

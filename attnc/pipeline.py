@@ -1,35 +1,21 @@
 """The way of a spec through the compiler, one stage after the other.
 
 text --resolve--> AttnSpec --analyse--> Facts --lower--> ModulePlan --render--> module
-     --verify--> Verdict
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attnc.diagnostics import Diagnostic, SpecError, errors
-from attnc.files import VerificationFailed, write_module
+from attnc.files import write_module
 from attnc.ir.facts import Facts
 from attnc.ir.spec import AttnSpec
 from attnc.passes.analyse import analyse
 from attnc.passes.resolve import resolve
 from attnc.source import Source
-
-if TYPE_CHECKING:
-    from attnc.verify import Verdict
-
-
-class Effort(Enum):
-    """How much of a module is verified before it is handed out."""
-
-    NONE = "none"
-    QUICK = "quick"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +23,15 @@ class Options:
     """What a caller may ask for beside the spec. `overrides` are NAME=VALUE, as with --set."""
 
     overrides: tuple[tuple[str, str], ...] = ()
-    effort: Effort = Effort.NONE
     reference_only: bool = False
 
 
-def options(
-    overrides: Mapping[str, object], form: str | None, verify: str, reference_only: bool
-) -> Options:
-    """Options from the words that a caller writes. Raises ValueError for an unknown one."""
-    names = tuple(effort.value for effort in Effort)
-    if verify not in names:
-        raise ValueError(f"verify is one of {', '.join(names)}, not {verify!r}")
+def options(overrides: Mapping[str, object], form: str | None, reference_only: bool) -> Options:
+    """Options from the words that a caller writes."""
     pairs = [(name, str(value)) for name, value in overrides.items()]
     if form is not None:
         pairs.append(("form", form))
-    return Options(tuple(pairs), Effort(verify), reference_only)
+    return Options(tuple(pairs), reference_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +49,12 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A generated module: its text, the spec as the compiler understood it, and every finding.
-
-    `verdict` is None where no verification was asked for.
-    """
+    """A generated module: its text, the spec as the compiler understood it, and every finding."""
 
     source: str
     ir: AttnSpec
     facts: Facts
     diagnostics: tuple[Diagnostic, ...]
-    verdict: Verdict | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -103,7 +79,7 @@ def check(source: Source, overrides: Mapping[str, str] | None = None) -> Checked
 
 
 def compile_text(source: Source, options: Options) -> Compiled:
-    """A spec's module. Raises SpecError with every finding, or VerificationFailed."""
+    """A spec's module. Raises SpecError with every finding."""
     checked = check(source, dict(options.overrides))
     if not checked.ok or checked.spec is None or checked.facts is None:
         raise SpecError(checked.diagnostics)
@@ -116,23 +92,15 @@ def _generate(
     from attnc.emit.render import render
     from attnc.passes.lower import lower
 
-    plan = lower(spec, facts)
-    compiled = Compiled(render(plan), spec, facts, found)
-    if options.effort is Effort.NONE:
-        return compiled
-    verdict = verify_text(compiled, options.effort)
-    if not verdict.ok:
-        raise VerificationFailed(verdict)
-    return replace(compiled, verdict=verdict, source=render(plan, verdict.summary))
+    if not options.reference_only:
+        raise SpecError((*found, _no_kernels(spec)))
+    return Compiled(render(lower(spec, facts)), spec, facts, found)
 
 
-def verify_text(compiled: Compiled, effort: Effort) -> Verdict:
-    """Run the verification on a module that is not written yet."""
-    import tempfile
-
-    from attnc.verify import verify
-
-    with tempfile.TemporaryDirectory(prefix="attnc-") as folder:
-        path = Path(folder, f"{compiled.name}.py")
-        path.write_text(compiled.source, encoding="utf-8")
-        return verify(path, compiled.ir, full=effort is Effort.FULL)
+def _no_kernels(spec: AttnSpec) -> Diagnostic:
+    return Diagnostic(
+        "E401",
+        f"{spec.name} is a legal spec, and its kernels cannot be generated yet",
+        spec.span("name"),
+        "`--reference-only` (in Python `reference_only=True`) generates its reference",
+    )
