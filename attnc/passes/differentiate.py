@@ -64,7 +64,7 @@ def _chain(node: Call, variable: Expr, done: dict[int, Expr]) -> Expr:
     if all(number(d) == 0 for d in inner):
         return Number(0)
     if node.op is Op.POW:
-        outer = _power_derivatives(*node.args)
+        outer: tuple[Expr, ...] = _power_derivatives(*node.args)
     elif node.op.info.derivatives:
         outer = tuple(_of_table(node.op, n, node.args) for n in range(len(node.args)))
     else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from attnc.ir.expr import Call, Dim, Expr, Index, Number, constant_size
 from attnc.ir.ops import Op
+from attnc.ir.sizes import Size
 
 INF = math.inf
 
@@ -83,12 +84,22 @@ def bounds(expr: Expr, known: Known | None = None) -> Interval:
         case Number(value):
             return Interval.of(value, value)
         case Dim(size):
-            number = size.constant
-            return NONNEGATIVE if number is None else Interval.of(number, number)
+            return _bounds_of_size(size)
         case Index():
             return ANYTHING
         case Call(op, args):
             return _bounds_of_call(expr, op, args, known)
+    return ANYTHING
+
+
+def _bounds_of_size(size: Size) -> Interval:
+    """A dim is at least 1: of an empty row, or for no rows, nothing is computed."""
+    number = size.constant
+    if number is not None:
+        return Interval.of(number, number)
+    plain = all(isinstance(atom, str) for monomial, _ in size.terms for atom in monomial)
+    if plain and all(c > 0 for _, c in size.terms):
+        return Interval.of(float(sum(c for _, c in size.terms)), INF)
     return ANYTHING
 
 

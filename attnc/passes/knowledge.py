@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from attnc.ir.expr import Dim, Expr, Index, IndexName, Row, RowName, substitute, walk
+from attnc.ir.expr import Dim, Expr, Index, IndexName, Row, RowName, substitute
 from attnc.ir.sizes import Size
 from attnc.ir.spec import AttnSpec
 from attnc.passes.intervals import NONNEGATIVE, Interval, bounds
@@ -26,7 +26,7 @@ class Knowledge:
         return bounds(self.inlined(expr), self.known)
 
     def at_head(self, head: int) -> Knowledge:
-        point = {Index(IndexName.HEAD): Interval.of(head, head)}
+        point: dict[Expr, Interval] = {Index(IndexName.HEAD): Interval.of(head, head)}
         return replace(self, known={**self.known, **point})
 
 
@@ -45,21 +45,7 @@ def knowledge_of(spec: AttnSpec) -> Knowledge:
         Index(IndexName.BATCH): NONNEGATIVE,
         Index(IndexName.KEY): NONNEGATIVE,
     }
-    for name in _dims(spec):
-        value = getattr(spec, name, None) if name in ("d_k", "d_v") else None
-        value = spec.heads if name == "H" else value
-        at_least_one = Interval.of(1, float("inf"))
-        known[Dim(Size.of(name))] = Interval.of(value, value) if value else at_least_one
+    for dim, value in (("d_k", spec.d_k), ("d_v", spec.d_v), ("H", spec.heads)):
+        if value is not None:
+            known[Dim(Size.of(dim))] = Interval.of(value, value)
     return Knowledge(known, rows)
-
-
-def _dims(spec: AttnSpec) -> set[str]:
-    clauses = (spec.similarity, spec.decay, spec.mask, spec.query, spec.key)
-    return {
-        name
-        for clause in clauses
-        if clause is not None
-        for node in walk(clause)
-        if isinstance(node, Dim)
-        for name in node.size.dims
-    }

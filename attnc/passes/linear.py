@@ -154,7 +154,9 @@ def _cheapest(constraints: list[Constraint]) -> Expr:
 
 
 def _eliminate(constraints: list[Constraint], atom: Expr) -> list[Constraint]:
-    above, below, rest = [], [], []
+    above: list[Constraint] = []
+    below: list[Constraint] = []
+    rest: list[Constraint] = []
     for constraint in constraints:
         c = constraint.form.terms.get(atom)
         (rest if c is None else above if c > 0 else below).append(constraint)

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from attnc.ir.expr import Call, Dim, Expr, Number, call
 from attnc.ir.ops import Op
+from attnc.passes.intervals import bounds
 
 Monomial = frozenset[tuple[Expr, Fraction]]
 UNIT: Monomial = frozenset()
@@ -80,7 +81,7 @@ class Polynomial:
 
 
 def _positive(atom: Expr) -> bool:
-    return isinstance(atom, Dim) or (isinstance(atom, Number) and atom.value > 0)
+    return isinstance(atom, Dim | Number) and bounds(atom).positive
 
 
 def _root(c: Fraction, exponent: Fraction) -> Polynomial:

@@ -75,11 +75,11 @@ def _one_variable(polynomial: Polynomial, variable: Expr) -> list[Fraction] | No
         difference = _divided(by_degree[highest][0], base)
         step = {atom: e / (highest - lowest) for atom, e in difference.items()}
     coefficients = [Fraction(0)] * (highest + 1)
-    for degree, (scale, c) in by_degree.items():
-        expected = {atom: e * (degree - lowest) for atom, e in step.items()}
+    for n, (scale, c) in by_degree.items():
+        expected = {atom: e * (n - lowest) for atom, e in step.items()}
         if _divided(_divided(scale, base), expected):
             return None
-        coefficients[degree] = c
+        coefficients[n] = c
     return coefficients
 
 

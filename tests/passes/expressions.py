@@ -17,6 +17,7 @@ from attnc.ir.expr import (
     Tensor,
     TensorDecl,
     call,
+    walk,
 )
 from attnc.ir.numeric import Env, evaluate
 from attnc.ir.ops import Op, Shape
@@ -74,6 +75,12 @@ def at(expr: Expr, x: float, y: float = 0.5) -> float:
     """The value for given numbers x and y."""
     env = Env(dims={"d_k": SIZE}, indices={}, tensors={"x": np.array(x), "y": np.array(y)})
     return float(value(expr, env))
+
+
+def regular(expr: Expr, x: float, y: float = 0.5) -> bool:
+    """Are all parts finite there, and none so large that rounding decides?"""
+    parts = [at(part, x, y) for part in walk(expr)]
+    return all(np.isfinite(part) and abs(part) < 1e8 for part in parts)
 
 
 UNARY = tuple(

@@ -12,7 +12,7 @@ from attnc.ir.numeric import Env
 from attnc.ir.ops import Op
 from attnc.passes.differentiate import NotElementwise, differentiate
 from attnc.passes.simplify import simplify
-from tests.passes.expressions import K, Q, X, Y, at, environment, parse, scalars, value
+from tests.passes.expressions import K, Q, X, Y, at, environment, parse, regular, scalars, value
 
 STEP = 1e-6
 
@@ -20,6 +20,8 @@ STEP = 1e-6
 @settings(max_examples=300, deadline=None)
 @given(scalars(), st.sampled_from((-1.73, -0.31, 0.43, 1.37)))
 def test_derivative_equals_finite_difference(expr: Expr, x: float) -> None:
+    if not regular(expr, x):
+        return
     slopes = [(at(expr, x + d) - at(expr, x - d)) / (2 * d) for d in (STEP, 2 * STEP)]
     wild = not all(map(math.isfinite, slopes)) or abs(slopes[0]) > 1e4
     # a kink or a jump between the two points has no derivative to compare
