@@ -52,7 +52,8 @@ def test_messages_read_well(path: Path) -> None:
 
 def test_every_code_has_a_spec() -> None:
     shown = {code for path in REFUSED for code, _, _ in expected(path.read_text("utf-8"))}
-    assert shown == set(CODES)
+    # E401 is raised by compile, not by check: tests/test_pipeline.py has it
+    assert shown == set(CODES) - {"E401"}
 
 
 def test_a_long_line_is_cut_in_the_excerpt() -> None:
