@@ -11,6 +11,7 @@ from __future__ import annotations
 from attnc.ir.expr import Expr, call
 from attnc.ir.facts import Factorized, NotFactorized
 from attnc.ir.ops import Op
+from attnc.passes.sides import structure
 from attnc.passes.simplify import make, simplify
 from attnc.passes.terms import CannotExpand, Term, coefficient, expand
 
@@ -40,7 +41,7 @@ def _times(factor: Expr, features: Expr | None) -> Expr:
 def _features(term: Term, side: int) -> Expr | None:
     """The product of the term's rows of one side (0 query, 1 key), None where there are none."""
     found: Expr | None = None
-    for pair, n in sorted(term.pairs, key=lambda item: repr(item[0][0])):
+    for pair, n in sorted(term.pairs, key=lambda item: structure(item[0][0])):
         row = pair[side] if n == 1 else call(Op.SYMMETRIC_POWER, pair[side], n)
         found = row if found is None else call(Op.OUTER, found, row)
     return found

@@ -15,6 +15,7 @@ from fractions import Fraction
 from attnc.ir.expr import Call, Dim, Expr, Number, call
 from attnc.ir.ops import Op
 from attnc.passes.intervals import bounds
+from attnc.passes.sides import structure
 
 Monomial = frozenset[tuple[Expr, Fraction]]
 UNIT: Monomial = frozenset()
@@ -179,7 +180,7 @@ def _dot(x: Expr, y: Expr) -> Polynomial:
             assert isinstance(m, Number)
             return _dot(a, b).power(int(m.value))
     # one name for x @ y and y @ x
-    return Polynomial.atom(call(Op.DOT, *sorted((x, y), key=repr)))
+    return Polynomial.atom(call(Op.DOT, *sorted((x, y), key=structure)))
 
 
 def _scaled(row: Expr) -> tuple[Polynomial, Expr] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnc.ir.expr import Expr, Index, IndexName, Row, RowName, Tensor, walk
+from attnc.ir.expr import Call, Dim, Expr, Index, IndexName, Number, Row, RowName, Tensor, walk
 from attnc.ir.facts import Side
 
 _KEY_SIDE = (RowName.K, RowName.V, IndexName.KEY)
@@ -31,3 +31,20 @@ def spelled(expr: Expr) -> str:
     if expr.span is None:
         return f"`{expr.decl.name}`" if isinstance(expr, Tensor) else "this expression"
     return f"`{' '.join(expr.span.text.split())}`"
+
+
+def structure(expr: Expr) -> str:
+    """A text that equal expressions share wherever they stand, to put them in one order."""
+    match expr:
+        case Call(op, args):
+            return f"{op.name}({', '.join(map(structure, args))})"
+        case Tensor(decl, axes, runs):
+            places = ", ".join("_" if axis is None else structure(axis) for axis in axes)
+            return f"{decl.name}[{places}]{runs}"
+        case Index(name) | Row(name):
+            return name.value
+        case Dim(size):
+            return str(size)
+        case Number(value):
+            return repr(value)
+    return ""
