@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -61,8 +62,8 @@ def import_file(path: Path, name: str) -> ModuleType:
 
 def _name_hint(source: Source) -> str:
     """The attention's name, good enough for a file name; the hash is what counts."""
-    words = source.text.split("attention", 1)[-1].split(None, 1) or ["spec"]
-    return "".join(c for c in words[0] if c.isascii() and (c.isalnum() or c == "_"))[:40] or "spec"
+    found = re.search(r"^\s*attention\s+([A-Za-z_]\w{0,63})", source.text, re.MULTILINE | re.ASCII)
+    return found.group(1) if found else "spec"
 
 
 def _key(source: Source, options: Options) -> str:
