@@ -279,10 +279,10 @@ def examples(name: str | None, output: Path | None) -> int:
             first = path.read_text(encoding="utf-8").splitlines()[0]
             click.echo(f"{stem:<16} {first.lstrip('# ')}")
         return DONE
-    path = shipped.get(name.removesuffix(".attn"))
-    if path is None:
+    stem = name.removesuffix(".attn")
+    if stem not in shipped:
         raise click.UsageError(f"no example is called {name!r}; there are {', '.join(shipped)}")
-    text = path.read_text(encoding="utf-8")
+    text = shipped[stem].read_text(encoding="utf-8")
     if output is None:
         click.echo(text, nl=False)
     elif output.exists():

@@ -1,4 +1,4 @@
-"""The prelude: functions and masks written in the language itself, and the words `help` explains."""
+"""The prelude: functions and masks in the language itself, and the words `help` explains."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def functions() -> Mapping[str, Overloads]:
                 definition = tree.Function(name, (), value, span)
             case _:
                 raise ValueError(f"prelude.attn holds only functions: {clause.span.text}")
-        name = definition.name.text
-        found[name] = (*found.get(name, ()), definition)
+        word = definition.name.text
+        found[word] = (*found.get(word, ()), definition)
     return found
 
 

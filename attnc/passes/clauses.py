@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from attnc.ir.expr import Bad, Expr, IndexName, Row, RowName
 from attnc.ir.sizes import Size
-from attnc.ir.spec import Align, Form, Layout, Normalizer, Precision, Read
+from attnc.ir.spec import Form, Normalizer
 from attnc.ir.types import BAD, Kind
 from attnc.passes.constants import NotFinite, constant
 from attnc.passes.expressions import Expressions, Place
@@ -76,8 +76,8 @@ class Clauses:
         own, heads = self.numbers.clause(name), self.numbers.clause("heads")
         if own is not None and heads is not None and heads % own:
             message = f"`{name}` = {own} does not divide `heads` = {heads}"
-            hint = f"each head of {'k' if name == 'kv_heads' else 'v'} serves as many heads of q: " \
-                   f"write {_divisors(heads)}"  # fmt: skip
+            row = "k" if name == "kv_heads" else "v"
+            hint = f"each head of {row} serves as many heads of q: write {_divisors(heads)}"
             self.scope.report("E216", message, self.scope.settings[name].value.span, hint)
         return own
 
@@ -111,7 +111,9 @@ class Clauses:
             return Bad()
         if isinstance(setting.value, tree.Name) and setting.value.text in ("softmax", "dot"):
             hint = "write `similarity = exp(q @ k / sqrt(d_k))` with `normalizer = on`"
-            message = f"`similarity` is an expression in q and k, not the word `{setting.value.text}`"
+            message = (
+                f"`similarity` is an expression in q and k, not the word `{setting.value.text}`"
+            )
             self.scope.report("E214", message, setting.value.span, hint)
             return Bad()
         found = self.expressions.clause(setting.value, place)
@@ -130,7 +132,7 @@ class Clauses:
             hint="a mask says by positions which pairs exist, e.g. `causal` or `i - j < 128`",
         )  # fmt: skip
         found = self.expressions.clause(setting.value, place)
-        if found.type == BAD or found.type.kind is Kind.BOOL and not found.type.shape:
+        if found.type == BAD or (found.type.kind is Kind.BOOL and not found.type.shape):
             return found
         message = f"a mask is a condition, and `{_text(setting.value)}` is {found.type}"
         hint = "compare it, e.g. `j <= i`; a weight is part of `similarity`"
@@ -225,7 +227,9 @@ class Clauses:
 
     def _added(self, name: str, node: tree.Node) -> Expr:
         place = Place(f"{name}", {}, frozenset("h"), hint="it may depend on the head alone")
-        found = self.want_number(self.expressions.clause(node, place), f"`{name}`", node, "it is one number per head")
+        found = self.want_number(
+            self.expressions.clause(node, place), f"`{name}`", node, "it is one number per head"
+        )
         try:
             value = constant(found)
         except NotFinite:
@@ -253,7 +257,7 @@ class Clauses:
         return Bad()
 
     def want_row(self, found: Expr, what: str, node: tree.Node) -> Expr:
-        if found.type == BAD or found.type.is_row and found.type.kind is not Kind.BOOL:
+        if found.type == BAD or (found.type.is_row and found.type.kind is not Kind.BOOL):
             return found
         code = "E209" if found.type.kind is Kind.BOOL else "E208"
         code = "E222" if len(found.type.shape) == 2 else code

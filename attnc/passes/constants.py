@@ -15,9 +15,9 @@ MAX_BITS = 64  # larger whole numbers are computed as floating-point numbers
 
 
 def _power(x: Value, y: Value) -> Value:
-    if isinstance(x, int) and isinstance(y, int) and y >= 0:
-        if abs(x) <= 1 or y * x.bit_length() <= 4 * MAX_BITS:
-            return x**y
+    whole = isinstance(x, int) and isinstance(y, int) and y >= 0
+    if whole and (abs(x) <= 1 or y * int(x).bit_length() <= 4 * MAX_BITS):
+        return x**y
     result = float(x) ** float(y)
     return math.nan if isinstance(result, complex) else result
 
@@ -61,10 +61,10 @@ def constant(expr: Expr) -> Value | None:
             function = INFIX.get(op) or op.info.python
             values = []
             for arg in args:
-                value = constant(arg) if function else None
-                if value is None:
+                known = constant(arg) if function else None
+                if known is None:
                     return None
-                values.append(value)
+                values.append(known)
             assert function is not None
             return _apply(function, values)
     return None

@@ -48,7 +48,7 @@ class Place:
     clause: str
     rows: Mapping[str, Row] = field(default_factory=dict)
     indices: frozenset[str] = frozenset()
-    own: OwnAxes = OwnAxes()
+    own: OwnAxes = field(default_factory=OwnAxes)
     at_own: Mapping[str, Row] = field(default_factory=dict)  # k[i] and v[i]
     hint: str = ""
 
@@ -101,7 +101,7 @@ class Expressions:
         return self.read_bare(self.value(node, env), node)
 
     def value(self, node: tree.Node, env: Environment) -> Value:
-        """What a node comes to; a tensor's bare name stays one. One frame for a level of nesting."""
+        """What a node comes to; a tensor's bare name stays one. One frame per level."""
         self._step(node)
         self.level += 1
         match node:
@@ -151,8 +151,10 @@ class Expressions:
     def report(self, code: str, message: str, span: Span, hint: str = "") -> None:
         own = [(name, place) for name, place in self.active if self.scope.functions.get(name)]
         if own and self.pinned is None:
-            name, place = own[-1]
-            hint = "; ".join(filter(None, (hint, f"called as `{_shown(place)}` in line {place.line}")))
+            _name, place = own[-1]
+            hint = "; ".join(
+                filter(None, (hint, f"called as `{_shown(place)}` in line {place.line}"))
+            )
         self.scope.report(code, message, self.pinned or span, hint)
 
     def bad(self, code: str, message: str, node: tree.Node, hint: str = "") -> Bad:
@@ -234,7 +236,9 @@ class Expressions:
         if word in prelude.functions():
             if any(not f.parameters for f in prelude.functions()[word]):
                 return self.read_bare(
-                    self.apply(tree.Apply(tree.Word(word, node.span), (), span=node.span), (), EMPTY),
+                    self.apply(
+                        tree.Apply(tree.Word(word, node.span), (), span=node.span), (), EMPTY
+                    ),
                     node,
                 )
             example = _signature(prelude.functions()[word][0])
@@ -271,9 +275,9 @@ class Expressions:
         if called:
             return f"declare a function: `{word}(x) = ...`"
         if word in CLAUSE_WORDS:
-            return f"`{word}` is a clause: in expressions its row is called `{word[0]}`" if word in (
-                "query", "key", "value"
-            ) else f"`{word}` is a clause, and none of the names in expressions"  # fmt: skip
+            if word in ("query", "key", "value"):
+                return f"`{word}` is a clause: in expressions its row is called `{word[0]}`"
+            return f"`{word}` is a clause, and none of the names in expressions"
         return f"declare it: `input {word} : [B, H, S]`, `param {word} : [H]` or `let {word} = 1`"
 
     # operations
@@ -314,9 +318,7 @@ class Expressions:
         message, hint = explain(error, [_shown(child.span) for child in nodes], args)
         self.report(CODES[error.what], message, operand.span, hint)
 
-    def _check_constant(
-        self, expr: Expr, node: tree.Node, nodes: Sequence[tree.Node]
-    ) -> None:
+    def _check_constant(self, expr: Expr, node: tree.Node, nodes: Sequence[tree.Node]) -> None:
         if not isinstance(expr, Call):
             return
         divisor = nodes[1] if expr.op in DIVISIONS and len(nodes) > 1 else None
@@ -337,8 +339,8 @@ class Expressions:
             return
         between = node.span.source.text[left.span.end : node.sign.start]
         if left.op in COMPARISONS and ")" not in between:
-            middle = _shown(left.right.span)
-            hint = f"write `{_shown(left.span)} and {middle} {node.sign.text} {_shown(node.right.span)}`"
+            second = f"{_shown(left.right.span)} {node.sign.text} {_shown(node.right.span)}"
+            hint = f"write `{_shown(left.span)} and {second}`"
             self.report("E105", "comparisons cannot be chained", node.sign, hint)
             raise Exhausted
 
@@ -361,8 +363,12 @@ class Expressions:
             ):
                 self._exhaust("the size of this row grows over the limit", node)
             if size.constant is not None and size.constant < 1:
-                self.report("E206", f"this row would have {size.constant} entries", node.span,
-                            "a row has at least one entry")
+                self.report(
+                    "E206",
+                    f"this row would have {size.constant} entries",
+                    node.span,
+                    "a row has at least one entry",
+                )
                 raise Exhausted
 
     def _exhaust(self, message: str, node: tree.Node) -> None:
@@ -415,9 +421,7 @@ class Expressions:
             return size_expr(args[0].type.shape[0], self.span(node))
         return result
 
-    def inline(
-        self, overloads: prelude.Overloads, node: tree.Apply, args: Sequence[Value]
-    ) -> Expr:
+    def inline(self, overloads: prelude.Overloads, node: tree.Apply, args: Sequence[Value]) -> Expr:
         """The body of a function over its arguments."""
         function = self._overload(overloads, node)
         if function is None:
@@ -505,9 +509,7 @@ class Expressions:
                 self.position(node)
         return tensor
 
-    def subscript(
-        self, node: tree.Subscript, base: Value, parts: Mapping[int, Expr]
-    ) -> Expr:
+    def subscript(self, node: tree.Subscript, base: Value, parts: Mapping[int, Expr]) -> Expr:
         slices = [item for item in node.items if isinstance(item, tree.Slice)]
         plain = [item for item in node.items if not isinstance(item, tree.Slice)]
         if isinstance(base, TensorName):
@@ -557,7 +559,7 @@ class Expressions:
 
     def _whole(self, index: Expr, node: tree.Node) -> Expr:
         """An index of a tensor is an integer."""
-        if index.type == BAD or index.type.kind is Kind.INT and not index.type.shape:
+        if index.type == BAD or (index.type.kind is Kind.INT and not index.type.shape):
             return index
         what = "a boolean" if index.type.kind is Kind.BOOL else "no integer"
         what = str(index.type) if index.type.shape else what
@@ -581,7 +583,9 @@ class Expressions:
         if isinstance(base, Row) and isinstance(index, Index):
             return self._row_at(base, index, node)
         if not base.type.is_row:
-            message = f"`{_shown(node.base.span)}` is {base.type}, and only rows and tensors are indexed"
+            message = (
+                f"`{_shown(node.base.span)}` is {base.type}, and only rows and tensors are indexed"
+            )
             return self.bad("E208", message, node.base, "leave the index out")
         index = self._counted_from_end(index, base.type.shape[0], item)
         return self.call(Op.ELEMENT, (base, index), node, (node.base, item))
@@ -597,7 +601,9 @@ class Expressions:
         own = "i" if name in (RowName.Q, RowName.O) else "j"
         if word == own:
             return replace(row, span=self.span(node))
-        hint = f"`{name.value}` is the row of `{own}`: write `{name.value}` or `{name.value}[{own}]`"
+        hint = (
+            f"`{name.value}` is the row of `{own}`: write `{name.value}` or `{name.value}[{own}]`"
+        )
         return self.bad("E210", f"there is no `{_shown(node.span)}` here", node, hint)
 
     def _counted_from_end(self, index: Expr, size: Size, node: tree.Node) -> Expr:

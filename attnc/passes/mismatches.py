@@ -47,7 +47,11 @@ def explain(error: TypeMismatch, texts: Sequence[str], args: Sequence[Expr]) -> 
             hint = "a product of numbers, or of a number and a row, is written `*`"
             return f"`@` is the dot product of two rows, and `{text}` is a number", hint
         case Mismatch.NUMBER_NOT_ROW:
-            hint = f"`{name}` {REDUCED[op]}" if op in REDUCED else "a number becomes a row of one by concat(x)"
+            hint = (
+                f"`{name}` {REDUCED[op]}"
+                if op in REDUCED
+                else "a number becomes a row of one by concat(x)"
+            )
             return f"`{name}` wants a row, and `{text}` is a number", hint
         case Mismatch.BOOLEAN_NOT_NUMBER:
             hint = f"write `where({text}, 1, 0)` for a number"
@@ -103,9 +107,9 @@ def arity_hint(op: Op) -> str:
 
 # what people write for a word of ours
 NAME_SLIPS = {
-    "true": "there is no such word: a clause has `on` and `off`, a mask without condition is `none`",
+    "true": "there is no such word: a clause has `on` and `off`, a mask of all pairs is `none`",
     "false": "there is no such word: a clause has `on` and `off`",
-    "True": "there is no such word: a clause has `on` and `off`, a mask without condition is `none`",
+    "True": "there is no such word: a clause has `on` and `off`, a mask of all pairs is `none`",
     "False": "there is no such word: a clause has `on` and `off`",
     "None": "write `none`",
     "dot": "the dot product is written `x @ y`",

@@ -22,15 +22,61 @@ INDICES = ("i", "j", "h", "b")
 ROWS = ("q", "k", "v", "o")
 CONSTANTS = ("pi", "inf")
 MODULE_WORDS = frozenset(
-    "form backend initial_state return_state return_lse state cu_seqlens batch heads kv_heads "
-    "device dtype context self".split()
+    [
+        "form",
+        "backend",
+        "initial_state",
+        "return_state",
+        "return_lse",
+        "state",
+        "cu_seqlens",
+        "batch",
+        "heads",
+        "kv_heads",
+        "device",
+        "dtype",
+        "context",
+        "self",
+    ]
 )
 LANGUAGE_WORDS = frozenset(
-    "attention let input param buffer and or not none on off signed add delta auto int bool float "
-    "eps n".split()
+    [
+        "attention",
+        "let",
+        "input",
+        "param",
+        "buffer",
+        "and",
+        "or",
+        "not",
+        "none",
+        "on",
+        "off",
+        "signed",
+        "add",
+        "delta",
+        "auto",
+        "int",
+        "bool",
+        "float",
+        "eps",
+        "n",
+    ]
 )
 SCALAR_CLAUSES = frozenset(
-    "heads kv_heads v_heads d_k d_v align read form chunk layout precision".split()
+    [
+        "heads",
+        "kv_heads",
+        "v_heads",
+        "d_k",
+        "d_v",
+        "align",
+        "read",
+        "form",
+        "chunk",
+        "layout",
+        "precision",
+    ]
 )
 LONGEST_NAME = 64
 
@@ -251,7 +297,9 @@ def _check_parameters(parameters: tuple[tree.Parameter, ...], scope: Scope) -> N
         name = parameter.name
         why = malformed(name.text)
         if name.text in seen:
-            scope.report("E203", f"two parameters are called `{name.text}`", name.span, "rename one")
+            scope.report(
+                "E203", f"two parameters are called `{name.text}`", name.span, "rename one"
+            )
         elif why:
             scope.report("E204", f"`{name.text}` cannot be a name: {why}", name.span, "rename it")
         elif word := taken(name.text):

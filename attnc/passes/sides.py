@@ -42,7 +42,7 @@ def structure(expr: Expr) -> str:
             places = ", ".join("_" if axis is None else structure(axis) for axis in axes)
             return f"{decl.name}[{places}]{runs}"
         case Index(name) | Row(name):
-            return name.value
+            return str(name.value)
         case Dim(size):
             return str(size)
         case Number(value):

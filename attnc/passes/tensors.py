@@ -96,9 +96,7 @@ def _kind(declaration: tree.Declaration, scope: Scope) -> Kind:
     return kind
 
 
-def _initial(
-    declaration: tree.Declaration, scope: Scope, expressions: Expressions
-) -> float | None:
+def _initial(declaration: tree.Declaration, scope: Scope, expressions: Expressions) -> float | None:
     node = declaration.initial
     if node is None:
         return None

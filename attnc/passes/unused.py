@@ -11,8 +11,8 @@ from attnc.syntax import tree
 
 def check_bodies(scope: Scope, expressions: Expressions) -> None:
     """Report unknown names and cycles in functions that no clause uses."""
-    known = {*DIMS, *INDICES, *ROWS, *CONSTANTS, *FUNCTIONS, *prelude.functions(), "none", "on", "off",
-             "add", "signed", *scope.own_names(), *scope.dims}  # fmt: skip
+    known = {*DIMS, *INDICES, *ROWS, *CONSTANTS, *FUNCTIONS, *prelude.functions()}
+    known |= {"none", "on", "off", "add", "signed", *scope.own_names(), *scope.dims}
     for name, function in scope.functions.items():
         if name not in scope.used:
             parameters = {p.name.text for p in function.parameters}

@@ -1,4 +1,4 @@
-"""Source -> the one canonical text of a spec: comments kept, order kept, brackets only as needed."""
+"""Source -> the one canonical text of a spec: comments kept, order kept, brackets as needed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,17 @@ def format_source(source: Source) -> str:
     inside = [c for c in comments if opening < c[0] < body_end]
     after = [c for c in comments if c[0] >= body_end]
     first = Line(opening, opening + 1, f"attention {attention.name.text} {{")
-    trailing_first = [c for c in inside if _same_line(source, opening, c[0])
-                      and not any(clause.span.start < c[0] for clause in attention.clauses)]
+    trailing_first = [
+        c
+        for c in inside
+        if _same_line(source, opening, c[0])
+        and not any(clause.span.start < c[0] for clause in attention.clauses)
+    ]
     if trailing_first:
         inside = inside[1:]
-        first = Line(opening, trailing_first[0][1], first.head,
-                     comment=_comment(source, trailing_first[0]))
+        first = Line(
+            opening, trailing_first[0][1], first.head, comment=_comment(source, trailing_first[0])
+        )
     lines = _place(source, attention.clauses, inside)
     width = max((len(line.head) for line in lines if _aligned(line)), default=0)
     text = [
@@ -145,7 +150,11 @@ def _value(clause: tree.Clause) -> tree.Node | None:
 def _assignment(start: str, value: tree.Node) -> str:
     """`start` and the value; a long chain of one operator goes on in further lines."""
     line = start + show(value)
-    if len(line) <= WIDTH or not isinstance(value, tree.Infix) or value.op in (Op.POW, *COMPARISONS):
+    if (
+        len(line) <= WIDTH
+        or not isinstance(value, tree.Infix)
+        or value.op in (Op.POW, *COMPARISONS)
+    ):
         return line
     lines, current = [], start
     for part in _chain(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,12 +13,44 @@ from attnc.source import Source, Span
 
 MAX_NESTING = 200
 CLAUSE_WORDS = frozenset(
-    "heads kv_heads v_heads d_k d_v query key value similarity mask align decay update read "
-    "normalizer output form chunk layout precision".split()
+    [
+        "heads",
+        "kv_heads",
+        "v_heads",
+        "d_k",
+        "d_v",
+        "query",
+        "key",
+        "value",
+        "similarity",
+        "mask",
+        "align",
+        "decay",
+        "update",
+        "read",
+        "normalizer",
+        "output",
+        "form",
+        "chunk",
+        "layout",
+        "precision",
+    ]
 )
 KEYWORDS = ("LET", "INPUT", "PARAM", "BUFFER", "ATTENTION")
 OPERATORS = frozenset(
-    "OR AND NOT OR_SIGN AND_SIGN NOT_SIGN COMPARE PLUS MINUS PRODUCT CARET".split()
+    [
+        "OR",
+        "AND",
+        "NOT",
+        "OR_SIGN",
+        "AND_SIGN",
+        "NOT_SIGN",
+        "COMPARE",
+        "PLUS",
+        "MINUS",
+        "PRODUCT",
+        "CARET",
+    ]
 )
 PAIRS = {"LPAR": "RPAR", "LSQB": "RSQB"}
 CLOSERS = {"RPAR": ")", "RSQB": "]"}
@@ -133,7 +166,7 @@ class Layout:
         if rest[1].type != "LPAR":
             return False
         depth = 0
-        for token, following in zip(rest[1:], rest[2:], strict=False):
+        for token, following in itertools.pairwise(rest):
             depth += (token.type == "LPAR") - (token.type == "RPAR")
             if depth == 0:
                 return following.type == "EQUAL"

@@ -1,4 +1,4 @@
-"""Source -> tree.Attention and diagnostics. A clause that cannot be read does not hide the others."""
+"""Source -> tree.Attention and diagnostics. A clause that cannot be read hides no other."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _feed(source: Source, start: str, tokens: Iterable[Token]) -> Any:
     for token in tokens:
         parser.feed_token(token)
         last = token
-    return Builder(source).transform(parser.feed_eof(last))
+    return Builder(source).transform(parser.feed_eof(last))  # type: ignore[no-untyped-call]
 
 
 def _checked(
@@ -118,9 +118,7 @@ def _too_deep(nodes: Iterable[tree.Node]) -> Diagnostic | None:
     return None
 
 
-def _broken_clauses(
-    source: Source, tokens: Sequence[Token], found: list[Diagnostic]
-) -> set[int]:
+def _broken_clauses(source: Source, tokens: Sequence[Token], found: list[Diagnostic]) -> set[int]:
     """The numbers of the tokens of clauses that cannot be read; each is reported."""
     braces = [n for n, t in enumerate(tokens) if t.type == "LBRACE"]
     broken: set[int] = set()

@@ -79,7 +79,8 @@ def test_fixed_sizes_are_numbers() -> None:
 
 def test_declarations() -> None:
     made = spec(
-        "heads = 8", "let w = 16", "input g, doc_ : int [B, H, S]", "param t : [w, 2 * w + 1] = -0.5",
+        "heads = 8", "let w = 16", "input g, doc_ : int [B, H, S]",
+        "param t : [w, 2 * w + 1] = -0.5",
         "buffer W : [m, d_k // 2]", "input f : [B, G, S, 1]", "input m_ : bool [B, m]",
         "param u : float [H * 2]",
     )  # fmt: skip
@@ -227,7 +228,9 @@ def test_spans_point_to_the_users_text() -> None:
 
 
 def test_overrides() -> None:
-    made = spec("let w = 8", "mask = window(w)", w="2 * 3", heads="4", form="parallel", align="upper_left")
+    made = spec(
+        "let w = 8", "mask = window(w)", w="2 * 3", heads="4", form="parallel", align="upper_left"
+    )
     assert made.mask == spec("mask = window(6)").mask
     assert (made.heads, made.form, made.align) == (4, Form.PARALLEL, Align.UPPER_LEFT)
     assert made.lets == (("w", 6),)
@@ -248,7 +251,9 @@ def test_let_cycles_through_clauses() -> None:
 
 
 def test_one_mistake_gives_one_message() -> None:
-    assert codes("input doc int [B, S]", "mask = same(doc) and causal", "align = upper_left") == ["E103"]
+    assert codes("input doc int [B, S]", "mask = same(doc) and causal", "align = upper_left") == [
+        "E103"
+    ]
     assert codes("mask = causal and window(3) and j < i") == ["E213"]
     assert codes("f(x) = x + nope", "output = f(o) + f(f(o))") == ["E201"]
 

@@ -29,8 +29,6 @@ def test_examples_are_canonical(path: Path) -> None:
     assert formatted(text) == text
 
 
-
-
 def test_clauses_comments_and_blank_lines() -> None:
     text = """# about
 

@@ -80,7 +80,9 @@ def test_spans() -> None:
     assert attention.span.text == text.strip()
 
 
-@pytest.mark.parametrize("text", ["\ufeffattention a {\r\n x = 3\r\n}\r\n", "attention a { x = 3 }"])
+@pytest.mark.parametrize(
+    "text", ["\ufeffattention a {\r\n x = 3\r\n}\r\n", "attention a { x = 3 }"]
+)
 def test_line_ends_of_all_kinds(text: str) -> None:
     attention, found = parse(Source("x", text))
     assert not found and attention is not None
@@ -111,7 +113,7 @@ def test_a_broken_clause_does_not_hide_the_others() -> None:
     ids=lambda text: text[:6],
 )
 def test_deep_nesting_is_refused(text: str) -> None:
-    attention, found = parse(Source("x", f"attention a {{\n similarity = {text}\n}}\n"))
+    _attention, found = parse(Source("x", f"attention a {{\n similarity = {text}\n}}\n"))
     deep_brackets = text.startswith("((")  # brackets alone leave nothing in the tree
     assert deep_brackets or any(d.code in ("E106", "E102", "E103") for d in found)
     assert len(found) <= 3

@@ -20,7 +20,9 @@ def begins(message: str, mistake: Mistake) -> bool:
 
 @pytest.mark.parametrize(("mistake", "example"), INSIDE, ids=[e for _, e in INSIDE])
 def test_clauses(mistake: Mistake, example: str) -> None:
-    attention, found = parse(Source("x.attn", f"attention a {{\nheads = 8\n{example}\nchunk = 64\n}}\n"))
+    _attention, found = parse(
+        Source("x.attn", f"attention a {{\nheads = 8\n{example}\nchunk = 64\n}}\n")
+    )
     syntax = [d for d in found if d.code in ("E103", "E104")]
     assert len(syntax) == 1, found
     assert begins(syntax[0].message, mistake), syntax[0].message
