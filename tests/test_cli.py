@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -279,19 +278,6 @@ def test_what_must_not_import_torch(tmp_path: Path, command: str) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_check_is_fast(tmp_path: Path) -> None:
-    """With modules compiled to bytecode, as an installation has them."""
-    env = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
-
-    def seconds() -> float:
-        start = time.perf_counter()
-        assert attnc("check", RETENTION, cwd=tmp_path, env=env).returncode == 0
-        return time.perf_counter() - start
-
-    seconds()
-    assert min(seconds() for _ in range(7)) < 0.3
 
 
 def test_internal_errors_show_no_traceback(tmp_path: Path) -> None:
