@@ -23,7 +23,7 @@ from attnc.ir.expr import (
 from attnc.ir.ops import Op
 from attnc.ir.types import Kind
 from attnc.passes.resolve import formula
-from attnc.passes.simplify import make, number, rewrite
+from attnc.passes.simplify import make, number, rewrite, simplify
 
 
 class NotElementwise(ValueError):
@@ -39,7 +39,10 @@ def differentiate(expr: Expr, with_respect_to: Expr) -> Expr:
 
     Raises NotElementwise where the variable stands inside sum, norm, concat and the like.
     """
-    return _derivative(expr, with_respect_to, {})
+    shape = with_respect_to.type.shape
+    variable = Tensor(TensorDecl("variable", Role.INPUT, Kind.FLOAT, shape), (None,) * len(shape))
+    body = simplify(substitute(expr, {with_respect_to: variable}))
+    return substitute(_derivative(body, variable, {}), {variable: with_respect_to})
 
 
 def _derivative(node: Expr, variable: Expr, done: dict[int, Expr]) -> Expr:

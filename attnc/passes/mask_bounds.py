@@ -85,12 +85,11 @@ def _solve(constraint: Constraint, index: IndexName, other: IndexName, depth: in
         case Index():
             return Range(limit, None) if c > 0 else Range(None, make(Op.ADD, limit, 1))
         case Call(Op.FLOORDIV, (x, Number() as m)) if isinstance(p := number(m), int) and p > 0:
-            edge = linear(make(Op.MUL, p, limit))
-            inner = linear(x) - edge
-            if c < 0:
-                # x // m <= limit is x <= m * limit + m - 1
-                inner = inner.scaled(-1) + Linear({}, Fraction(p - 1))
-            return _solve(Constraint(inner), index, other, depth + 1)
+            # x // m <= limit is x < m * limit + m
+            edge = linear(make(Op.MUL, p, limit)) - linear(x)
+            whole = Linear({}, Fraction(p))
+            inner = Constraint(edge.scaled(-1)) if c > 0 else Constraint(edge + whole, strict=True)
+            return _solve(inner, index, other, depth + 1)
     return Range()
 
 

@@ -17,10 +17,16 @@ from tests.passes.expressions import K, Q, X, Y, at, environment, parse, regular
 STEP = 1e-6
 
 
+def steep(expr: Expr, x: float) -> bool:
+    """Is there a root of exactly 0, where the slope is infinite?"""
+    roots = (n for n in walk(expr) if isinstance(n, Call) and n.op in (Op.SQRT, Op.POW))
+    return any(at(root.args[0], x) == 0 for root in roots)
+
+
 @settings(max_examples=300, deadline=None)
 @given(scalars(), st.sampled_from((-1.73, -0.31, 0.43, 1.37)))
 def test_derivative_equals_finite_difference(expr: Expr, x: float) -> None:
-    if not regular(expr, x):
+    if not regular(expr, x) or steep(expr, x):
         return
     slopes = [(at(expr, x + d) - at(expr, x - d)) / (2 * d) for d in (STEP, 2 * STEP)]
     wild = not all(map(math.isfinite, slopes)) or abs(slopes[0]) > 1e4
