@@ -199,3 +199,12 @@ def test_a_spec_without_kernels_is_refused(tmp_path: Path) -> None:
     (found,) = refused.value.diagnostics
     assert (found.code, found.span.text) == ("E401", "linear")
     assert "reference_only" in found.hint
+
+
+def test_the_hash_tells_settings_apart() -> None:
+    def line(**settings: object) -> str:
+        compiled = attnc.compile(LINEAR, set=settings, reference_only=True)
+        return compiled.source.splitlines()[1]
+
+    assert line() == line()
+    assert len({line(), line(heads=2), line(heads=4), line(form="recurrent")}) == 4

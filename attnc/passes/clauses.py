@@ -12,10 +12,11 @@ from attnc.ir.sizes import Size
 from attnc.ir.spec import Form, Normalizer
 from attnc.ir.types import BAD, Kind
 from attnc.passes.constants import NotFinite, constant
-from attnc.passes.expressions import Expressions, Place
+from attnc.passes.expressions import Expressions
 from attnc.passes.indexing import OwnAxes
 from attnc.passes.names import Scope, nearest
 from attnc.passes.numbers import Numbers
+from attnc.passes.resolver import Place
 from attnc.syntax import tree
 
 CHUNKS = (16, 32, 64, 128, 256)

@@ -10,9 +10,10 @@ from attnc.diagnostics import Diagnostic, errors
 from attnc.ir.expr import Bad, Expr, Row, RowName, walk
 from attnc.ir.spec import Align, AttnSpec, Layout, Precision, Read
 from attnc.passes.clauses import Clauses, row_places
-from attnc.passes.expressions import Expressions, Place
+from attnc.passes.expressions import Expressions
 from attnc.passes.names import Scope, collect, override
 from attnc.passes.numbers import Numbers
+from attnc.passes.resolver import Place
 from attnc.passes.tensors import declare, enter_dims
 from attnc.passes.unused import check_bodies, warn
 from attnc.source import Source, Span

@@ -5,8 +5,9 @@ from __future__ import annotations
 from attnc.ir.expr import Expr, Role, TensorDecl, constant_size
 from attnc.ir.sizes import Size
 from attnc.ir.types import BAD, Kind
-from attnc.passes.expressions import Expressions, Place
+from attnc.passes.expressions import Expressions
 from attnc.passes.names import DIMS, Scope, malformed, taken
+from attnc.passes.resolver import Place
 from attnc.syntax import tree
 
 KINDS = {"int": Kind.INT, "bool": Kind.BOOL, "float": Kind.FLOAT}
