@@ -16,6 +16,7 @@ class Local(Enum):
 
     LIVE = "live"  # [B, H, 1, S]: the keys that count
     START = "start"  # the number of tokens before this call's keys
+    FIRST = "first"  # the position of row 0; it differs from START where all keys are given
     MASK = "mask"  # [B, H, L, S]: the pairs that exist
     LOG_DECAY = "log_decay"  # of each token
     DECAY = "decay"  # log D_ij
@@ -114,6 +115,7 @@ class ReferencePlan:
     heads: tuple[int, ...]
     dims: tuple[DimSource, ...]
     first: Expr  # the position of row 0
+    placed: tuple[Local, ...]  # that position as an argument, where the call decides it
     runs: tuple[Axis, ...]
     may_be_empty: tuple[Axis, ...]
     key_masks: tuple[Expr, ...]

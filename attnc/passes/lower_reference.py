@@ -60,6 +60,7 @@ def lower_reference(spec: AttnSpec, facts: Facts) -> ReferencePlan:
         heads=() if spec.heads is None else (spec.heads,),
         dims=_dims(spec),
         first=_first(spec),
+        placed=(Local.FIRST,) if spec.align is Align.UPPER_LEFT else (),
         runs=_axes(spec, lambda read: read.runs),
         may_be_empty=_axes(spec, _is_at_row),
         key_masks=tuple(inside(f) for f in key_masks),
@@ -88,7 +89,8 @@ def _own(spec: AttnSpec) -> tuple[RowName, ...]:
 def _first(spec: AttnSpec) -> Expr:
     if spec.align is Align.LOWER_RIGHT:
         return call(Op.SUB, Dim(Size.of("S")), Dim(Size.of("L")))
-    return Local.START.read(Kind.INT)
+    local = Local.FIRST if spec.align is Align.UPPER_LEFT else Local.START
+    return local.read(Kind.INT)
 
 
 def factors(mask: Expr | None) -> tuple[Expr, ...]:
