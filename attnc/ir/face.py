@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from attnc.ir.expr import TensorDecl
+from attnc.ir.expr import Expr, TensorDecl
 from attnc.ir.facts import FormFact
 from attnc.ir.reference import ReferencePlan
 from attnc.ir.sizes import Size
@@ -60,6 +60,15 @@ class OwnDim:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """A size that a new state depends on: its keyword, and what the spec fixes it to."""
+
+    name: str
+    keyword: str
+    fixed: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Fixed:
     """A size that the spec fixes, and the axis that has it."""
 
@@ -78,20 +87,34 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A tensor of `same`: a state of sums is forgotten where its value has changed."""
+class Kept:
+    """What a state keeps of a declared tensor, and its attribute there: a cache the values of every
+    token, sums that of the last token, whose axes are `axes` and whose B axis is `over_batch`."""
 
     declared: Declared
-    over_heads: bool  # its last value has a head axis
-    over_groups: bool  # which is that of the keys' heads
+    attribute: str
+    axes: tuple[Size, ...]
+    over_batch: tuple[int, ...]
+
+    @property
+    def over_keys(self) -> int:
+        return self.declared.over_keys[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The key masks: which of the new keys count. `dims` are the sizes that they read."""
+
+    factors: tuple[Expr, ...]
+    dims: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FacePlan:
     """The public part of a module. Tuples of at most one are parts that may be absent.
 
-    `channels` is C, `value` the size of v's row in the state; `needs` are the sizes that a new
-    state depends on. `kept` are the tensors of earlier tokens that later rows need.
+    `value` is the size of a row of o, `channels` is C, `state_axes` are those of S. `lacks_lse`
+    holds a word where there is no lse, `z` one where there is a normalizer.
     """
 
     name: str
@@ -107,13 +130,16 @@ class FacePlan:
     d_k: int | None
     d_v: int | None
     absent: tuple[FormFact, ...]
-    has_lse: bool
-    has_z: bool
+    lacks_lse: tuple[str, ...]
+    z: tuple[str, ...]
     channels: Size
     value: Size
-    needs: tuple[str, ...]
-    kept: tuple[Declared, ...]
-    runs: tuple[Run, ...]
+    state_axes: tuple[Size, ...]
+    needs: tuple[Need, ...]
+    kept: tuple[Kept, ...]
+    live: tuple[Live, ...]
+    inputs: tuple[Declared, ...]  # of the layer's forward
     params: tuple[Learned, ...]
     buffers: tuple[Learned, ...]
+    layer_dims: tuple[OwnDim, ...]
     reference: ReferencePlan

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from attnc.ir.expr import Role, TensorDecl
-from attnc.ir.face import Declared, FacePlan, Fixed, Learned, Memory, Offers, OwnDim, Run
+from attnc.ir.expr import Dim, Role, Tensor, TensorDecl, walk
+from attnc.ir.face import (
+    Declared,
+    FacePlan,
+    Fixed,
+    Kept,
+    Learned,
+    Live,
+    Memory,
+    Need,
+    Offers,
+    OwnDim,
+)
 from attnc.ir.facts import Factorized, Facts
 from attnc.ir.reference import ReferencePlan
 from attnc.ir.sizes import Size
@@ -13,14 +24,21 @@ from attnc.passes.lower_reference import lower_reference
 # all keys so far, where S alone is the number of new ones; no spec can have this name
 SO_FAR = "(n + S)"
 # words of the public functions that a spec may use too: the spec's tensors keep their names, the
-# functions' own words and the sizes give way
+# functions' own words, the sizes and the attributes give way
 _OF_FUNCTIONS = frozenset(("torch", "math", "bias", "d_model", "capacity", "n", "factory"))
-_OF_MODULES = frozenset(
-    """training forward parameters buffers modules children named_parameters named_buffers train
-    eval half double float type to to_empty cpu cuda apply compile state_dict load_state_dict
-    zero_grad requires_grad_ share_memory register_parameter register_buffer extra_repr
-    reset_parameters q_proj k_proj v_proj o_proj d_model d_k d_v sizes""".split()
+_OF_STATES = frozenset(
+    ("S", "z", "m", "k", "v", "live", "length", "room", "held", "detach", "to", "select")
 )
+_OF_MODULES = frozenset((
+    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children",
+    "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward",
+    "get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "modules",
+    "load_state_dict", "mtia", "named_buffers", "named_children", "named_modules", "parameters",
+    "named_parameters", "requires_grad_", "set_extra_state", "set_submodule", "share_memory",
+    "register_buffer", "register_parameter", "register_module", "state_dict", "to", "to_empty",
+    "train", "training", "type", "xpu", "zero_grad", "q_proj", "k_proj", "v_proj", "o_proj",
+    "reset_parameters", "d_model", "sizes",
+))  # fmt: skip
 _SUMS = {Form.CHUNKWISE, Form.RECURRENT}
 
 
@@ -33,7 +51,12 @@ def lower_face(spec: AttnSpec, facts: Facts, kernels: bool = True) -> FacePlan:
     tensors = tuple(_declared(decl, memory) for decl in spec.tensors)
     channels = factorization.size if isinstance(factorization, Factorized) else Size.of(0)
     value = spec.value.type.shape[0]
+    axes = (Size.of("B"), Size.of("H"), channels, value)
     dims = _dims(reference)
+    params, buffers = _learned(tensors, Role.PARAM), _learned(tensors, Role.BUFFER)
+    learned = {t.declared.decl.name for t in params + buffers}
+    of_layer = {dim for t in params + buffers for size in t.declared.axes for dim in size.dims}
+    of_layer |= value.dims
     return FacePlan(
         name=spec.name,
         memory=memory,
@@ -48,15 +71,18 @@ def lower_face(spec: AttnSpec, facts: Facts, kernels: bool = True) -> FacePlan:
         d_k=spec.d_k,
         d_v=spec.d_v,
         absent=tuple(fact for fact in facts.forms if not fact.exists),
-        has_lse=reference.has_lse,
-        has_z=spec.normalizer is not None,
+        lacks_lse=() if reference.has_lse else ("lse",),
+        z=() if spec.normalizer is None else ("z",),
         channels=channels,
         value=value,
-        needs=_needs(memory, channels, value),
-        kept=() if sums else tuple(t for t in tensors if t.over_keys and not t.over_rows),
-        runs=_runs(reference, tensors) if sums else (),
-        params=_learned(tensors, Role.PARAM),
-        buffers=_learned(tensors, Role.BUFFER),
+        state_axes=axes,
+        needs=_needs(spec, axes, dims),
+        kept=_of_last(reference, tensors) if sums else _of_all(tensors),
+        live=() if sums else _live(reference),
+        inputs=tuple(t for t in tensors if t.decl.name not in learned),
+        params=params,
+        buffers=buffers,
+        layer_dims=tuple(d for d in dims if d.name in of_layer),
         reference=reference,
     )
 
@@ -119,22 +145,48 @@ def _fixed(spec: AttnSpec) -> tuple[Fixed, ...]:
     return tuple(Fixed(w, t, axis, value) for w, t, axis, value in rows if value is not None)
 
 
-def _needs(memory: Memory, channels: Size, value: Size) -> tuple[str, ...]:
-    if memory is Memory.CACHE:
-        return ("d_k", "d_v")
-    return tuple(sorted((channels.dims | value.dims) - {"B", "H"}))
+def _needs(spec: AttnSpec, axes: tuple[Size, ...], dims: tuple[OwnDim, ...]) -> tuple[Need, ...]:
+    """The sizes in the axes of a state, beside B and H."""
+    needs = [
+        Need("G", "kv_heads", spec.kv_heads),
+        Need("d_k", "d_k", spec.d_k),
+        Need("d_v", "d_v", spec.d_v),
+        *(Need(d.name, d.keyword, None) for d in dims),
+    ]
+    read = {dim for size in axes for dim in size.dims}
+    return tuple(need for need in needs if need.name in read)
 
 
-def _runs(reference: ReferencePlan, tensors: tuple[Declared, ...]) -> tuple[Run, ...]:
-    by_name = {t.decl.name: t for t in tensors}
+def _of_all(tensors: tuple[Declared, ...]) -> tuple[Kept, ...]:
+    """A cache holds what later rows may read: each tensor over the keys alone."""
     return tuple(
-        Run(
-            by_name[axis.tensor.name],
-            axis.tensor.axis_of("H") is not None or axis.tensor.axis_of("G") is not None,
-            axis.tensor.axis_of("G") is not None,
-        )
-        for axis in reference.runs
+        Kept(t, free(t.decl.name, _OF_STATES), t.decl.dims, t.over_batch)
+        for t in tensors
+        if t.over_keys and not t.over_rows
     )
+
+
+def _of_last(reference: ReferencePlan, tensors: tuple[Declared, ...]) -> tuple[Kept, ...]:
+    """Sums hold the last value of the tensors of `same`."""
+    found = []
+    for t in tensors:
+        if any(axis.tensor == t.decl for axis in reference.runs):
+            axes = tuple(d for a, d in enumerate(t.decl.dims) if a not in t.over_keys)
+            batch = (axes.index(Size.of("B")),) if Size.of("B") in axes else ()
+            found.append(Kept(t, free(t.decl.name, _OF_STATES), axes, batch))
+    return tuple(found)
+
+
+def _live(reference: ReferencePlan) -> tuple[Live, ...]:
+    if not reference.key_masks:
+        return ()
+    read: set[str] = set()
+    for node in (n for f in reference.key_masks for n in walk(f)):
+        if isinstance(node, Dim):
+            read |= node.size.dims
+        if isinstance(node, Tensor) and node.decl.axis_of("G") is not None:
+            read |= {"G"}
+    return (Live(reference.key_masks, tuple(sorted(read))),)
 
 
 def _learned(tensors: tuple[Declared, ...], role: Role) -> tuple[Learned, ...]:
