@@ -51,6 +51,14 @@ def is_generated(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def read_module(path: str | os.PathLike[str]) -> str:
+    """The text of a generated module. Raises FileProblem."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FileProblem(f"{os.fspath(path)}: cannot be read: {_reason(error)}") from None
+
+
 def write_module(path: str | os.PathLike[str], text: str) -> None:
     """Write a generated module, over an older one if need be. Raises FileProblem."""
     if os.path.exists(path):

@@ -69,6 +69,7 @@ class Verdict:
 
     comparisons: tuple[Comparison, ...] = ()
     builds: tuple[Build, ...] = ()
+    effort: Effort = Effort.QUICK
     problem: str = ""
     skipped: tuple[str, ...] = ()  # what was left out, and why
 
@@ -98,15 +99,18 @@ class Verdict:
                 f"{len(failures)} of {len(self.comparisons)} comparisons and "
                 f"{len(broken)} of {len(self.builds)} builds failed"
             )
-        forms = _listed(f"{c.form} ({c.backend})" for c in self.comparisons if c.form)
+        forms = _listed(c.form for c in self.comparisons if c.backend)
+        backends = _listed(c.backend for c in self.comparisons if c.backend)
         targets = _listed(b.target for b in self.builds)
         built = f"; {len(self.builds)} builds for {targets}" if targets else ""
-        return f"{len(self.comparisons)} comparisons with float64 hold: {forms}{built}"
+        compared = f"{len(self.comparisons)} comparisons of {forms} on {backends}"
+        return f"{self.effort.value}, {compared} with float64{built}"
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; an error that is no finite number is null."""
         return {
             "ok": self.ok,
+            "effort": self.effort.value,
             "summary": self.summary,
             "problem": self.problem or None,
             "skipped": list(self.skipped),

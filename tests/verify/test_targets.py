@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attnc.verify import Verdict, verify_job
 from attnc.verify.probe import Job, Probe
-from attnc.verify.verdict import Build, Effort
+from attnc.verify.verdict import Build, Effort, Verdict
+from attnc.verify.verify import verify_job
 
 pytest.importorskip("triton")
 

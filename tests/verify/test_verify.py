@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from attnc.verify import Effort, Verdict, verify
 from attnc.verify.checks import check
 from attnc.verify.probes import design
 from attnc.verify.run import load
+from attnc.verify.verdict import Effort, Verdict
+from attnc.verify.verify import verify
 from tests.verify.test_probes import example
 
 SUBJECT = Path(__file__).with_name("subject.py").read_text(encoding="utf-8")

@@ -1,0 +1,109 @@
+"""A module's text -> a verdict. The module runs in processes of its own; nothing slow is imported
+here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attnc.ir.facts import Facts
+from attnc.ir.spec import AttnSpec
+from attnc.verify.probe import Job, as_data
+from attnc.verify.probes import build_job, design
+from attnc.verify.verdict import Effort, Verdict, build_from, comparison_from
+
+TARGETS = {Effort.QUICK: ("sm_90",), Effort.FULL: ("sm_80", "sm_90", "gfx942")}
+PATIENCE = {Effort.QUICK: 300, Effort.FULL: 3600}  # seconds
+
+
+def verify(text: str, spec: AttnSpec, facts: Facts, effort: Effort) -> Verdict:
+    """Compare a module with its own reference on the probes of its spec, and build its kernels."""
+    if effort is Effort.NONE:
+        raise ValueError("there is nothing to verify")
+    return verify_job(text, design(spec, facts, effort), effort)
+
+
+def verify_job(text: str, job: Job, effort: Effort) -> Verdict:
+    """The same, on given probes."""
+    skipped = () if find_spec("triton") else ("triton is not installed: torch backend alone",)
+    with tempfile.TemporaryDirectory(prefix="attnc_") as name:
+        folder = Path(name)
+        (folder / "subject.py").write_text(text, encoding="utf-8")
+        numbers = _Child(folder, "run", job, {"TRITON_INTERPRET": "1"})
+        children = [numbers]
+        if not skipped:
+            built = build_job(job, effort)
+            children.append(_Child(folder, "targets", built, {}, TARGETS[effort]))
+        try:
+            answers = [child.answer(PATIENCE[effort]) for child in children]
+        finally:
+            for child in children:
+                child.stop()
+    problems = [str(a["problem"]) for a in answers if a["problem"]]
+    return Verdict(
+        effort=effort,
+        comparisons=tuple(comparison_from(c) for c in answers[0].get("comparisons", ())),
+        builds=tuple(build_from(b) for a in answers[1:] for b in a.get("builds", ())),
+        problem="; ".join(problems),
+        skipped=skipped,
+    )
+
+
+class _Child:
+    """A process that looks at the module in `folder`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        part: str,
+        job: Job,
+        environment: Mapping[str, str],
+        words: tuple[str, ...] = (),
+    ):
+        self.part = part
+        task = folder / f"{part}.json"
+        task.write_text(json.dumps(as_data(job)), encoding="utf-8")
+        # the folder of the call may hold a torch.py or a retention.py: it must not be imported
+        inherited = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        settings = {
+            "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", f"attnc.verify.{part}", str(folder / "subject.py"), str(task),
+             *words],
+            cwd=folder,
+            env={**inherited, **settings, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+
+    def answer(self, patience: float) -> dict[str, Any]:
+        """What the process says; where it says nothing, why."""
+        try:
+            out, err = self.process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            return {"problem": f"no end after {patience:.0f} s ({self.part})"}
+        try:
+            found: dict[str, Any] = json.loads(out)
+            return found
+        except ValueError:
+            lines = [line.strip() for line in err.splitlines() if line.strip()]
+            last = lines[-1] if lines else f"exit status {self.process.returncode}"
+            return {"problem": f"the module's process ended without an answer ({last[:300]})"}
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
