@@ -85,7 +85,7 @@ class Call:
         if self.way is None:
             return x.detach().clone()
         typed = x.to(dtype_of(name, x, self.probe))
-        return self.guarded.hold(name, typed, self.probe.strides).detach()
+        return self._guard(name, typed)
 
     def _state(self, m: Material) -> tuple[Any, dict[str, Tensor]]:
         """The state to go on from, and its parts that can be differentiated."""
@@ -100,11 +100,11 @@ class Call:
         if self.way is None:
             matrix = {name: x.detach().clone() for name, x in m.matrix.items()}
         else:
-            matrix = {
-                name: self.guarded.hold(f"state.{name}", x.float(), self.probe.strides).detach()
-                for name, x in m.matrix.items()
-            }
+            matrix = {name: self._guard(f"state.{name}", x.float()) for name, x in m.matrix.items()}
         return dataclasses.replace(m.state, **matrix), matrix
+
+    def _guard(self, name: str, x: Tensor) -> Tensor:
+        return self.guarded.hold(name, x, self.probe.strides, self.job.device).detach()
 
     def _leaves(self, given: dict[str, Tensor], matrix: dict[str, Tensor]) -> dict[str, Tensor]:
         smooth = {
@@ -122,13 +122,14 @@ class Call:
             w = cotangent(name, laid(x, self.job) if name == "o" else x, dtype)
             if self.noise is not None:
                 w = shaken_tensor(w, getattr(torch, self.probe.dtype), self.noise)
-            back.append((laid(w, self.job) if name == "o" else w).to(asked or x.dtype))
+            w = laid(w, self.job) if name == "o" else w
+            back.append(w.to(x.device, asked or x.dtype))
         slopes = torch.autograd.grad(
             list(outputs.values()), list(leaves.values()), back, allow_unused=True
         )
-        results = {name: x.detach().double() for name, x in outputs.items()}
+        results = {name: x.detach().double().cpu() for name, x in outputs.items()}
         for (name, leaf), slope in zip(leaves.items(), slopes, strict=True):
             found = torch.zeros_like(leaf) if slope is None else slope
-            results[f"d{name}"] = found.double()
+            results[f"d{name}"] = found.double().cpu()
         on_rows = {"o", "dq", "dk", "dv"}
         return {n: laid(x, self.job) if n in on_rows else x for n, x in results.items()}

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any
 
+ACCELERATOR = "cuda"  # the device that torch calls so, HIP's too
+
 
 class Numbers(str, Enum):
     """How a declared tensor is filled."""
@@ -87,6 +89,7 @@ class Job:
     has_z: bool
     steps: bool
     probes: tuple[Probe, ...]
+    device: str = "cpu"
 
 
 def as_data(job: Job) -> dict[str, Any]:

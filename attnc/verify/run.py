@@ -10,14 +10,14 @@ import importlib.util
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 
 import torch
 
 from attnc.verify.checks import check, reason
-from attnc.verify.probe import job_from
+from attnc.verify.probe import ACCELERATOR, job_from
 
 
 def load(path: Path) -> ModuleType:
@@ -38,10 +38,15 @@ def main(module_path: str, job_path: str) -> None:
     os.dup2(2, 1)
     torch.set_num_threads(1)
     job = job_from(json.loads(Path(job_path).read_text(encoding="utf-8")))
-    comparisons, problem = [], ""
+    comparisons: list[dict[str, object]] = []
+    problem = ""
     try:
+        if job.device == ACCELERATOR and not torch.cuda.is_available():
+            job = replace(job, probes=())
         module = load(Path(module_path))
         comparisons = [asdict(c) for c in check(module, job)]
+        if job.device == ACCELERATOR:
+            comparisons = [c | {"backend": f"{c['backend']} on the GPU"} for c in comparisons]
     except Exception as raised:
         problem = reason(raised)
     json.dump({"comparisons": comparisons, "problem": problem}, answer)

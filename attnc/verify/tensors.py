@@ -21,9 +21,11 @@ class Guarded:
 
     buffers: list[tuple[str, Tensor, Tensor]] = field(default_factory=list)
 
-    def hold(self, name: str, values: Tensor, strides: Strides) -> Tensor:
+    def hold(self, name: str, values: Tensor, strides: Strides, device: str = "cpu") -> Tensor:
         """The values, as a view into a buffer of the given kind."""
         view, buffer = _embed(values, strides)
+        buffer = buffer.to(device)
+        view = buffer.as_strided(view.size(), view.stride(), view.storage_offset())
         self.buffers.append((name, buffer, buffer.clone()))
         return view
 

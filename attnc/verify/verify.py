@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attnc.ir.facts import Facts
 from attnc.ir.spec import AttnSpec
-from attnc.verify.probe import Job, as_data
+from attnc.verify.probe import ACCELERATOR, Job, as_data
 from attnc.verify.probes import build_job, design
 from attnc.verify.verdict import Effort, Verdict, build_from, comparison_from
 
@@ -23,14 +24,19 @@ TARGETS = {Effort.QUICK: ("sm_90",), Effort.FULL: ("sm_80", "sm_90", "gfx942")}
 PATIENCE = {Effort.QUICK: 300, Effort.FULL: 3600}  # seconds
 
 
-def verify(text: str, spec: AttnSpec, facts: Facts, effort: Effort) -> Verdict:
-    """Compare a module with its own reference on the probes of its spec, and build its kernels."""
+def verify(
+    text: str, spec: AttnSpec, facts: Facts, effort: Effort, here_too: bool = False
+) -> Verdict:
+    """Compare a module with its own reference on the probes of its spec, and build its kernels.
+
+    With `here_too` on this machine's GPU as well, where there is one.
+    """
     if effort is Effort.NONE:
         raise ValueError("there is nothing to verify")
-    return verify_job(text, design(spec, facts, effort), effort)
+    return verify_job(text, design(spec, facts, effort), effort, here_too)
 
 
-def verify_job(text: str, job: Job, effort: Effort) -> Verdict:
+def verify_job(text: str, job: Job, effort: Effort, here_too: bool = False) -> Verdict:
     """The same, on given probes."""
     skipped = () if find_spec("triton") else ("triton is not installed: torch backend alone",)
     with tempfile.TemporaryDirectory(prefix="attnc_") as name:
@@ -41,6 +47,8 @@ def verify_job(text: str, job: Job, effort: Effort) -> Verdict:
         if not skipped:
             built = build_job(job, effort)
             children.append(_Child(folder, "targets", built, {}, TARGETS[effort]))
+        if here_too:
+            children.append(_Child(folder, "run", replace(job, device=ACCELERATOR), {}))
         try:
             answers = [child.answer(PATIENCE[effort]) for child in children]
         finally:
@@ -49,8 +57,8 @@ def verify_job(text: str, job: Job, effort: Effort) -> Verdict:
     problems = [str(a["problem"]) for a in answers if a["problem"]]
     return Verdict(
         effort=effort,
-        comparisons=tuple(comparison_from(c) for c in answers[0].get("comparisons", ())),
-        builds=tuple(build_from(b) for a in answers[1:] for b in a.get("builds", ())),
+        comparisons=tuple(comparison_from(c) for a in answers for c in a.get("comparisons", ())),
+        builds=tuple(build_from(b) for a in answers for b in a.get("builds", ())),
         problem="; ".join(problems),
         skipped=skipped,
     )
@@ -68,7 +76,7 @@ class _Child:
         words: tuple[str, ...] = (),
     ):
         self.part = part
-        task = folder / f"{part}.json"
+        task = folder / f"{part}_{job.device}.json"
         task.write_text(json.dumps(as_data(job)), encoding="utf-8")
         # the folder of the call may hold a torch.py or a retention.py: it must not be imported
         inherited = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
