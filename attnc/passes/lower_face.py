@@ -27,7 +27,22 @@ SO_FAR = "(n + S)"
 # functions' own words, the sizes and the attributes give way
 _OF_FUNCTIONS = frozenset(("torch", "math", "bias", "d_model", "capacity", "n", "factory"))
 _OF_STATES = frozenset(
-    ("S", "z", "m", "k", "v", "live", "length", "room", "held", "detach", "to", "select")
+    (
+        "S",
+        "z",
+        "m",
+        "k",
+        "v",
+        "live",
+        "length",
+        "room",
+        "held",
+        "detach",
+        "to",
+        "select",
+        "capacity",
+    )
+    + ("torch", "dataclasses", "property")
 )
 _OF_MODULES = frozenset((
     "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children",
@@ -185,7 +200,7 @@ def _live(reference: ReferencePlan) -> tuple[Live, ...]:
         if isinstance(node, Dim):
             read |= node.size.dims
         if isinstance(node, Tensor) and node.decl.axis_of("G") is not None:
-            read |= {"G"}
+            read |= {"G", "H"}
     return (Live(reference.key_masks, tuple(sorted(read))),)
 
 

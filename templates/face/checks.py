@@ -20,7 +20,7 @@ def _want_tensor(name, x, axes):
         raise TypeError(f"{name}: missing; expected a tensor {axes}")
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor {axes}, got {type(x).__name__}")
-    if x.dim() != axes.count(",") + 1:
+    if x.dim() != (axes.count(",") + 1 if axes != "[]" else 0):
         raise ValueError(f"{name}: expected {axes}, got the shape {list(x.shape)}")
 
 
@@ -74,6 +74,7 @@ def _check_tensor(name, x, kind, axes, shape, q):
     _want_tensor(name, x, axes)
     if x.device != q.device:
         raise ValueError(f"{name}: expected it on {q.device} as q, got {x.device}")
+    shape = tuple(max(size, 0) for size in shape)
     if tuple(x.shape) != shape:
         raise ValueError(f"{name}: expected {axes} = {list(shape)}, got {list(x.shape)}")
     whole = not (x.dtype.is_floating_point or x.dtype.is_complex or x.dtype is torch.bool)
