@@ -16,8 +16,8 @@ from attnc.ir.types import Kind
 # what the text of a reference calls its own; a tensor or dim of that name is written `name__`
 _OWN_WORDS = """
 torch math range min max abs start first past before judged live count row at_i at_j weight
-log_decay steps carried tail top exponent factor lse seen kept ends keeps ids fresh memory states write
-written missing own_k own_v phi psi given last z t x
+log_decay steps carried tail top exponent factor lse seen kept ends keeps ids fresh memory states empty
+write written missing own_k own_v phi psi given last z t x
 """
 RESERVED = frozenset(_OWN_WORDS.split())
 
@@ -61,8 +61,8 @@ def conversion(decl: TensorDecl) -> str:
     return _CONVERSIONS[decl.kind]
 
 
-def render_reference(plan: ReferencePlan, templates: Iterable[str]) -> str:
-    """The function `_reference` and the helpers that it uses, as text."""
+def render_reference(plan: ReferencePlan, templates: Iterable[str], *others: str) -> str:
+    """The function `_reference` as text, and the helpers that it and the other texts use."""
     names = reference_names(plan)
     environment = Environment(
         loader=FileSystemLoader(list(templates)),
@@ -78,4 +78,4 @@ def render_reference(plan: ReferencePlan, templates: Iterable[str]) -> str:
     environment.filters |= {"ref": torch_text, "local": local, "conversion": conversion}
     name = f"torch/reference_{plan.kernel.value}.py.jinja"
     text = environment.get_template(name).render(plan=plan)
-    return f"{needed('torch/math.py', text)}\n\n\n{text}"
+    return f"{needed('torch/math.py', text, *others)}\n\n\n{text}"

@@ -26,24 +26,10 @@ SO_FAR = "(n + S)"
 # words of the public functions that a spec may use too: the spec's tensors keep their names, the
 # functions' own words, the sizes and the attributes give way
 _OF_FUNCTIONS = frozenset(("torch", "math", "bias", "d_model", "capacity", "n", "factory"))
-_OF_STATES = frozenset(
-    (
-        "S",
-        "z",
-        "m",
-        "k",
-        "v",
-        "live",
-        "length",
-        "room",
-        "held",
-        "detach",
-        "to",
-        "select",
-        "capacity",
-    )
-    + ("torch", "dataclasses", "property")
-)
+_OF_STATES = frozenset((
+    "S", "z", "m", "k", "v", "live", "length", "room", "capacity", "held", "detach", "to", "select",
+    "torch", "dataclasses", "property",
+))  # fmt: skip
 _OF_MODULES = frozenset((
     "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children",
     "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward",

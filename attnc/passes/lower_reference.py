@@ -72,7 +72,7 @@ def lower_reference(spec: AttnSpec, facts: Facts) -> ReferencePlan:
         weight=weight,
         divisor=_divisor(spec, softmax),
         has_lse=softmax,
-        states=() if delta else _states(spec, facts, decays, same),
+        states=() if delta else _states(spec, facts, decays, same, softmax),
         deltas=_delta(spec, facts, clear) if delta else (),
         same=same,
         own=_own(spec),
@@ -307,7 +307,11 @@ def _divisor(spec: AttnSpec, softmax: bool) -> tuple[Expr, ...]:
 
 
 def _states(
-    spec: AttnSpec, facts: Facts, decays: tuple[Decay, ...], same: tuple[Same, ...]
+    spec: AttnSpec,
+    facts: Facts,
+    decays: tuple[Decay, ...],
+    same: tuple[Same, ...],
+    softmax: bool,
 ) -> tuple[State, ...]:
     carries = any(form in facts.form_names for form in (Form.CHUNKWISE, Form.RECURRENT))
     if not (carries and isinstance(facts.factorization, Factorized)):
@@ -317,6 +321,8 @@ def _states(
         shape = decay.log_decay.type.shape
         past = call(Op.MUL, past, Local.CARRIED.read(shape=shape))
         written = call(Op.MUL, written, Local.TAIL.read(shape=shape))
+    if softmax:  # as the weights, which stand beside it
+        past = call(Op.MUL, past, call(Op.EXP, call(Op.NEG, Local.TOP.read())))
     return (
         State(
             past=past,
