@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -30,6 +30,7 @@ from attnc.files import (
     write_module,
 )
 from attnc.resources import folder
+from attnc.verify.verdict import Verdict, VerificationFailed
 from attnc.version import __version__
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def main() -> None:
 def attnc() -> None:
     """A compiler for attention: a spec of ten lines in, one verified module out.
 
-    Exit status: 0 done; 1 fmt --check would change a file;
+    Exit status: 0 done; 1 a verification found a difference, or fmt --check would change a file;
     2 the spec, the command line or a file was refused; 130 interrupted.
     """
 
@@ -83,25 +84,33 @@ settings = click.option(
 )
 
 
+default_form = click.option(
+    "--form", help="The module's default form: auto, parallel, recurrent or chunkwise."
+)
+
+
 @attnc.command()
 @specs
 @click.option("-o", "--output", type=SPEC, help="The module to write; default NAME.py beside SPEC.")
-@click.option("--form", help="The module's default form: auto, parallel, recurrent or chunkwise.")
+@default_form
 @settings
+@click.option("--verify", type=click.Choice(["quick", "full", "none"]), default="quick",
+              show_default=True, help="What is verified before the module is written.")  # fmt: skip
 @click.option("--reference-only", is_flag=True, help="The reference alone, without kernels.")
 def compile(
     specs: tuple[Path, ...],
     output: Path | None,
     form: str | None,
     overrides: dict[str, str],
+    verify: str,
     reference_only: bool,
 ) -> int:
-    """Write each spec's module."""
+    """Verify each spec's module, then write it."""
     from attnc.pipeline import options
 
     if output is not None and len(specs) > 1 and not output.is_dir():
         raise click.UsageError("-o names one file, but there are several specs; a folder would do")
-    chosen = options(overrides, form, reference_only)
+    chosen = options(overrides, form, reference_only, verify)
     return max([_compile_one(spec, output, chosen) for spec in specs])
 
 
@@ -110,7 +119,7 @@ def _compile_one(spec: Path, output: Path | None, chosen: Options) -> int:
 
     try:
         source = read_source(spec)
-        with Progress(f"{spec}: compiling"):
+        with Progress(f"{spec}: compiling and verifying"):
             compiled = compile_text(source, chosen)
         show(compiled.diagnostics)
         target = _target(spec, output, compiled)
@@ -118,11 +127,48 @@ def _compile_one(spec: Path, output: Path | None, chosen: Options) -> int:
     except SpecError as refused:
         show(refused.diagnostics)
         return REFUSED
+    except VerificationFailed as failed:
+        _tables(failed.verdict, sys.stderr, only_failures=True)
+        say(f"{spec}: not written: {failed.verdict.summary}")
+        return DIFFERENCE
     except FileProblem as problem:
         say(str(problem))
         return REFUSED
-    click.echo(f"{target}: written")
+    outcome = f" (verification: {compiled.verdict.summary})" if compiled.verdict else ""
+    click.echo(f"{target}: written{outcome}")
     return DONE
+
+
+@attnc.command()
+@click.argument("file", metavar="SPEC|MODULE", type=SPEC)
+@click.option("--full", is_flag=True, help="More probes, and builds for three GPUs.")
+@default_form
+@settings
+@as_json
+def verify(
+    file: Path, full: bool, form: str | None, overrides: dict[str, str], as_json: bool
+) -> int:
+    """Compare a spec's module, or a generated MODULE as it stands, with its reference.
+
+    A module that was compiled with --set or --form is verified with the same.
+    """
+    from attnc.pipeline import options, verify_file
+
+    chosen = options(overrides, form, False, "full" if full else "quick")
+    with Progress(f"{file}: verifying"):
+        verdict = verify_file(file, chosen)
+    if as_json:
+        print_json(verdict.as_dict())
+    else:
+        _tables(verdict, sys.stdout)
+        say(f"{file}: {verdict.summary}")
+    return DONE if verdict.ok else DIFFERENCE
+
+
+def _tables(verdict: Verdict, file: IO[str], only_failures: bool = False) -> None:
+    from attnc.verify.table import print_tables
+
+    print_tables(verdict, file, only_failures)
 
 
 def _target(spec: Path, output: Path | None, compiled: Compiled) -> Path:

@@ -1,21 +1,24 @@
 """The way of a spec through the compiler, one stage after the other.
 
 text --resolve--> AttnSpec --analyse--> Facts --lower--> ModulePlan --render--> module
+     --verify--> Verdict
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnc.diagnostics import Diagnostic, SpecError, errors
-from attnc.files import write_module
+from attnc.files import FileProblem, is_generated, read_module, read_source, write_module
 from attnc.ir.facts import Facts
 from attnc.ir.spec import AttnSpec
 from attnc.passes.analyse import analyse
+from attnc.passes.kernels import Obstacle, find_obstacle
 from attnc.passes.resolve import resolve
 from attnc.source import Source
+from attnc.verify.verdict import Effort, Verdict, VerificationFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,20 @@ class Options:
 
     overrides: tuple[tuple[str, str], ...] = ()
     reference_only: bool = False
+    effort: Effort = Effort.QUICK
 
 
-def options(overrides: Mapping[str, object], form: str | None, reference_only: bool) -> Options:
+def options(
+    overrides: Mapping[str, object], form: str | None, reference_only: bool, verify: str
+) -> Options:
     """Options from the words that a caller writes."""
+    efforts = {effort.value: effort for effort in Effort}
+    if verify not in efforts:
+        raise ValueError(f"verify is one of {', '.join(efforts)}, not {verify!r}")
     pairs = [(name, str(value)) for name, value in overrides.items()]
     if form is not None:
         pairs.append(("form", form))
-    return Options(tuple(pairs), reference_only)
+    return Options(tuple(pairs), reference_only, efforts[verify])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +58,16 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A generated module: its text, the spec as the compiler understood it, and every finding."""
+    """A generated module: its text, the spec as the compiler understood it, and every finding.
+
+    `verdict` is None where nothing was verified.
+    """
 
     source: str
     ir: AttnSpec
     facts: Facts
     diagnostics: tuple[Diagnostic, ...]
+    verdict: Verdict | None = None
 
     @property
     def name(self) -> str:
@@ -79,11 +92,14 @@ def check(source: Source, overrides: Mapping[str, str] | None = None) -> Checked
 
 
 def compile_text(source: Source, options: Options) -> Compiled:
-    """A spec's module. Raises SpecError with every finding."""
+    """A spec's module. Raises SpecError with every finding, or VerificationFailed."""
     checked = check(source, dict(options.overrides))
     if not checked.ok or checked.spec is None or checked.facts is None:
         raise SpecError(checked.diagnostics)
-    return _generate(checked.spec, checked.facts, checked.diagnostics, options)
+    compiled = _generate(checked.spec, checked.facts, checked.diagnostics, options)
+    if options.reference_only:  # what others are measured by has nothing to be compared with
+        return compiled
+    return _verified(compiled, options.effort)
 
 
 def _generate(
@@ -92,15 +108,69 @@ def _generate(
     from attnc.emit.render import render
     from attnc.passes.lower import lower
 
-    if not options.reference_only:
-        raise SpecError((*found, _no_kernels(spec)))
-    return Compiled(render(lower(spec, facts)), spec, facts, found)
+    obstacle = find_obstacle(spec, facts)
+    if obstacle is not None and not options.reference_only:
+        raise SpecError((*found, _no_kernels(spec, obstacle)))
+    return Compiled(render(lower(spec, facts, options.reference_only)), spec, facts, found)
 
 
-def _no_kernels(spec: AttnSpec) -> Diagnostic:
+def _verified(compiled: Compiled, effort: Effort) -> Compiled:
+    """The module with the verification's outcome in its header. Raises VerificationFailed."""
+    from attnc.verify.generated import with_outcome
+
+    if effort is Effort.NONE:
+        return replace(compiled, source=with_outcome(compiled.source, effort.value))
+    verdict = verify_module(compiled.source, compiled.ir, compiled.facts, effort)
+    if not verdict.ok:
+        raise VerificationFailed(verdict)
+    source = with_outcome(compiled.source, verdict.summary)
+    return replace(compiled, source=source, verdict=verdict)
+
+
+def verify_file(path: Path, options: Options) -> Verdict:
+    """The verdict on a spec's module, or on a generated module in a file. Raises SpecError, and
+    FileProblem for a module that was not made from its docstring with these options."""
+    if not is_generated(path):
+        quiet = replace(options, effort=Effort.NONE)
+        made = compile_text(read_source(path), quiet)
+        return verify_module(made.source, made.ir, made.facts, options.effort, here_too=True)
+    text = read_module(path)
+    checked = _checked_as_in(text, path, options)
+    return verify_module(text, *checked, options.effort, here_too=True)
+
+
+def _checked_as_in(text: str, path: Path, options: Options) -> tuple[AttnSpec, Facts]:
+    from attnc.passes.lower import spec_hash
+    from attnc.verify.generated import hash_in, spec_in
+
+    found = spec_in(text)
+    if found is None:
+        raise FileProblem(f"{path}: has no spec in its docstring any more")
+    checked = check(Source(str(path), found), dict(options.overrides))
+    if not checked.ok or checked.spec is None or checked.facts is None:
+        raise SpecError(checked.diagnostics)
+    if spec_hash(checked.spec) != hash_in(text):
+        raise FileProblem(
+            f"{path}: was not compiled from the spec in its docstring with these settings: "
+            "give the --set and --form that it was compiled with, or compile it again"
+        )
+    return checked.spec, checked.facts
+
+
+def verify_module(
+    text: str, spec: AttnSpec, facts: Facts, effort: Effort, here_too: bool = False
+) -> Verdict:
+    """A generated module against its own reference, on probes designed from its spec; with
+    `here_too` on this machine's GPU as well, where there is one."""
+    from attnc.verify.verify import verify
+
+    return verify(text, spec, facts, effort, here_too)
+
+
+def _no_kernels(spec: AttnSpec, obstacle: Obstacle) -> Diagnostic:
     return Diagnostic(
         "E401",
-        f"{spec.name} is a legal spec, and its kernels cannot be generated yet",
-        spec.span("name"),
+        f"{spec.name} is a legal spec, and no kernel can be generated for {obstacle.reason} yet",
+        obstacle.span,
         "`--reference-only` (in Python `reference_only=True`) generates its reference",
     )

@@ -36,7 +36,8 @@ class Names:
     tensor's read is called; where `places` is not empty, the tensor is what is called so, and it is
     read by index, as `slope[h]`: `places` names the indices that are used on an axis of that dim,
     `runs` the tensors of run numbers. Dims are called as in the spec unless `dims` says so. `laid`
-    holds the atoms that are numbers but whose text lies along a row already.
+    holds the atoms that are numbers but whose text lies along a row already, `plain` those that are
+    Python numbers.
     """
 
     indices: Mapping[IndexName, str] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Names:
     dims: Mapping[str, str] = field(default_factory=dict)
     atoms: Mapping[Expr, str] = field(default_factory=dict)
     laid: frozenset[Expr] = frozenset()
+    plain: frozenset[Expr] = frozenset()
 
     def also(self, atoms: Mapping[Expr, str], laid: Iterable[Expr] = ()) -> Names:
         """These names and more atoms."""
@@ -140,7 +142,8 @@ class _Printer:
 
     def show(self, expr: Expr) -> _Text:
         if self.names.atoms and expr in self.names.atoms:
-            return _Text(self.names.atoms[expr], ATOM, row=expr in self.names.laid)
+            plain, row = expr in self.names.plain, expr in self.names.laid
+            return _Text(self.names.atoms[expr], ATOM, plain, row)
         match expr:
             case Number(value):
                 return self._number(value)
@@ -215,7 +218,7 @@ class _Printer:
                 return _Text(f"{self.show(x).at(ATOM)}[..., {ends}]", ATOM)
             case Call(Op.POW, (x, Number(int() as n))) if self._multiplies(n):
                 base = self.show(x) if _whole(expr) else self._real(x, self.show(x), True)
-                return _Text(f"_powi({base.text}, {n})", ATOM)
+                return _Text(f"_tl_powi({base.text}, {n})", ATOM)
             case Call(Op.POW, (Number(2), y)) if self._multiplies(2) and not _whole(expr):
                 return _Text(f"tl.exp2({self._real(y, self.show(y), True).text})", ATOM)
         return self._spell(expr.op, expr, expr.args)

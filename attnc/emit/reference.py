@@ -16,8 +16,8 @@ from attnc.ir.types import Kind
 # what the text of a reference calls its own; a tensor or dim of that name is written `name__`
 _OWN_WORDS = """
 torch math range min max abs start first past before judged live count row at_i at_j weight
-log_decay steps carried tail top exponent factor lse seen kept ends keeps ids fresh memory states empty
-write written missing own_k own_v phi psi given last z t x
+log_decay steps carried tail top exponent factor lse seen kept ends keeps ids fresh memory states
+empty write written missing own_k own_v phi psi given last z t x
 """
 RESERVED = frozenset(_OWN_WORDS.split())
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from attnc.emit.face import IMPORTS, render_face
+from attnc.emit.kernels import render_kernels
 from attnc.emit.reference import render_reference
 from attnc.ir.plan import ModulePlan
-from attnc.ir.spec import Layout
 from attnc.resources import folder
 from attnc.version import __version__
 
-_TO_BHLD = {Layout.BHLD: "{}", Layout.BLHD: "{}.transpose(1, 2)"}
+_OF_KERNELS = ("contextlib", "functools", "os")
 
 
 def render(plan: ModulePlan) -> str:
-    """The module's text: the spec, then the reference and the function that users call."""
-    templates = str(folder("templates"))
+    """The module's text: the spec, the reference, the kernels and what calls them, and the
+    functions that users call."""
+    templates = [str(folder("templates"))]
     environment = Environment(
         loader=FileSystemLoader(templates),
         undefined=StrictUndefined,
@@ -23,14 +25,25 @@ def render(plan: ModulePlan) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-    def bhld(name: str) -> str:
-        return _TO_BHLD[plan.layout].format(name)
-
-    environment.filters |= {
-        "docstring": lambda text: text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'),
-        "bhld": bhld,
-    }
-    return environment.get_template("module.py.jinja").render(
-        plan=plan, version=__version__, reference=render_reference(plan.reference, [templates])
+    environment.filters["docstring"] = _docstring
+    kernels = [render_kernels(kernel, templates) for kernel in plan.kernels]
+    text = environment.get_template("module.py.jinja").render(
+        plan=plan,
+        version=__version__,
+        imports=sorted({*IMPORTS, "math", *(_OF_KERNELS if plan.kernels else ())}),
+        reference=render_reference(plan.reference, templates, *kernels),
+        texts=kernels,
+        face=render_face(plan.face, templates),
     )
+    return _spaced(text)
+
+
+def _docstring(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+def _spaced(text: str) -> str:
+    """Two blank lines between functions, whatever a template left between its parts."""
+    while "\n\n\n\n" in text:
+        text = text.replace("\n\n\n\n", "\n\n\n")
+    return text.rstrip("\n") + "\n"

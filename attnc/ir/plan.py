@@ -1,22 +1,146 @@
-"""ModulePlan: all that the template of a generated module reads."""
+"""ModulePlan: all that the templates of a generated module read. Tuples of at most one are parts
+that may be absent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
-from attnc.ir.expr import TensorDecl
-from attnc.ir.reference import ReferencePlan
-from attnc.ir.spec import Layout
+from attnc.ir.expr import Expr, Role, Tensor, TensorDecl
+from attnc.ir.face import FacePlan
+from attnc.ir.reference import Clause, ReferencePlan
+from attnc.ir.sizes import Size
+from attnc.ir.spec import Align, Form, Precision
+from attnc.ir.types import Kind
+
+
+class Local(Enum):
+    """Variables of the generated kernels that expressions of the plan read."""
+
+    X = "x"  # an element of a row
+    SLOPE = "dy"  # the gradient of the element's image
+    SCORE = "s"  # the product of the two rows of a pair
+    N = "n"  # [B, H, L]: the sum of a row's weights
+    LSE = "lse"  # [B, H, L]: its logarithm
+
+    def read(self, kind: Kind = Kind.FLOAT, shape: tuple[Size, ...] = ()) -> Tensor:
+        # the blank keeps it apart from any tensor of a spec
+        decl = TensorDecl(f"kernel {self.value}", Role.INPUT, kind, shape)
+        return Tensor(decl, (None,) * len(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What depends on sizes, and on the head where `by_head`, alone: computed once per call in
+    float64, outside the kernels."""
+
+    name: str
+    value: Expr
+    by_head: bool
+
+    @property
+    def read(self) -> Tensor:
+        return Tensor(TensorDecl(f"constant {self.name}", Role.INPUT, self.value.type.kind, ()), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A map that works on a row element by element inside the kernels; `gradient` is its
+    derivative times the gradient of its value."""
+
+    name: str
+    value: Expr
+    gradient: Expr
+
+
+class Weight(Enum):
+    """How the parallel form makes weights of scores; each has a template of its own."""
+
+    SOFTMAX = "softmax"  # exp(pair) under a running maximum
+    PLAIN = "plain"  # the pair's weight itself
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What torch makes of the rows before the kernels read them, and the kernels' features of it.
+    `key` and `query` are empty where the rows enter as they are."""
+
+    query: tuple[Expr, ...]
+    key: tuple[Expr, ...]
+    phi: str
+    psi: str
+    size: Size  # of the features' rows
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bounds on one index in terms of the other: first <= index < past."""
+
+    first: tuple[Expr, ...]
+    past: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """`pair` is the exponent or the weight of a score s at (i, j); `slope` the weight's derivative
+    by s, for SOFTMAX divided by the weight."""
+
+    weight: Weight
+    rows: Rows
+    pair: Expr
+    slope: Expr
+    mask: Expr
+    keys: Range
+    queries: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The forms with a state: chunkwise, and recurrent where it exists. `causal` is empty where
+    every row sees every key."""
+
+    rows: Rows
+    decays: tuple[Expr, ...]  # log a, of the head
+    causal: tuple[Align, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which form a call takes: see passes/choose.py."""
+
+    chunk: int
+    recurrent_up_to: int
+    pairs_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """The module's kernels and what surrounds them. `divisor` is N(n); `gate`, of SOFTMAX, what is
+    left of n / N(n) where N is not n itself."""
+
+    precision: Precision
+    constants: tuple[Constant, ...]
+    features: tuple[Feature, ...]
+    clauses: tuple[Clause, ...]
+    parallel: tuple[Parallel, ...]
+    sums: tuple[Sums, ...]
+    divisor: tuple[Expr, ...]
+    gate: tuple[Expr, ...]
+    output: tuple[Expr, ...]
+    align: Align
+    heads: tuple[int, ...]
+    forms: tuple[Form, ...]
+    choice: Choice
 
 
 @dataclass(frozen=True, slots=True)
 class ModulePlan:
-    """A module that holds the reference alone. `spec_text` is the spec as it was written."""
+    """`kernels` is empty in a module that holds the reference alone. `spec_text` is the spec as it
+    was written."""
 
     name: str
     spec_text: str
     spec_hash: str
-    layout: Layout
-    tensors: tuple[TensorDecl, ...]
-    has_lse: bool
     reference: ReferencePlan
+    kernels: tuple[KernelPlan, ...]
+    face: FacePlan

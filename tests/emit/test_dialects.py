@@ -31,5 +31,5 @@ def test_helpers_exist(dialect):
 
 
 def test_helpers_bring_what_they_use_and_nothing_else():
-    text = needed("triton/math.py", "_elu(x)")
-    assert "def _tanh(" in text and "def _elu(" in text and "_gelu" not in text
+    text = needed("triton/math.py", "_tl_elu(x)")
+    assert "def _tl_tanh(" in text and "def _tl_elu(" in text and "_gelu" not in text

@@ -1,0 +1,31 @@
+"""What every kernel uses: products, and tiles that are 0 beyond their edges."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _product(x, y, PRECISION: tl.constexpr):
+    # the interpreter keeps bfloat16 as integers, and its product of two such blocks is wrong
+    if _INTERPRETED:
+        x, y = x.to(tl.float32), y.to(tl.float32)
+    return tl.dot(x, y, input_precision=PRECISION, out_dtype=tl.float32)
+
+
+@triton.jit
+def _tile(p, stride, o_rows, m_rows, o_columns, m_columns):
+    # [rows, columns] in float32; offsets are int64: a long sequence has more than 2^31 elements
+    places = o_rows[:, None].to(tl.int64) * stride + o_columns[None, :]
+    return tl.load(p + places, mask=m_rows[:, None] & m_columns[None, :], other=0.0)
+
+
+@triton.jit
+def _put(p, stride, o_rows, m_rows, o_columns, m_columns, x):
+    places = o_rows[:, None].to(tl.int64) * stride + o_columns[None, :]
+    tl.store(p + places, x.to(p.dtype.element_ty), mask=m_rows[:, None] & m_columns[None, :])
+
+
+@triton.jit
+def _within(x, m_rows, m_columns):
+    # a feature of the padding need not be 0
+    return tl.where(m_rows[:, None] & m_columns[None, :], x, 0.0)
