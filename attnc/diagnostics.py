@@ -64,7 +64,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     "W302": (Severity.WARNING, "a delta update with keys that are not normalized"),
     "W303": (Severity.WARNING, "a mask that leaves out `causal`, or nothing at all"),
     "N301": (Severity.NOTE, "a spec that no form computes"),
-    # what the compiler cannot do yet
+    # what the compiler cannot do yet: `check` says so, `compile` refuses
+    "N302": (Severity.NOTE, "a legal spec that has no kernels yet"),
     "E401": (Severity.ERROR, "a legal spec that has no kernels yet"),
 }
 

@@ -88,6 +88,9 @@ def check(source: Source, overrides: Mapping[str, str] | None = None) -> Checked
     if spec is None or errors(found):
         return Checked(None, None, tuple(found))
     facts, more = analyse(spec)
+    obstacle = find_obstacle(spec, facts) if facts is not None and facts.form_names else None
+    if obstacle is not None:
+        more = [*more, _without_kernels("N302", obstacle)]
     return Checked(spec, facts, (*found, *more))
 
 
@@ -110,7 +113,8 @@ def _generate(
 
     obstacle = find_obstacle(spec, facts)
     if obstacle is not None and not options.reference_only:
-        raise SpecError((*found, _no_kernels(spec, obstacle)))
+        found = tuple(d for d in found if d.code != "N302")
+        raise SpecError((*found, _without_kernels("E401", obstacle)))
     return Compiled(render(lower(spec, facts, options.reference_only)), spec, facts, found)
 
 
@@ -167,10 +171,7 @@ def verify_module(
     return verify(text, spec, facts, effort, here_too)
 
 
-def _no_kernels(spec: AttnSpec, obstacle: Obstacle) -> Diagnostic:
-    return Diagnostic(
-        "E401",
-        f"{spec.name} is a legal spec, and no kernel can be generated for {obstacle.reason} yet",
-        obstacle.span,
-        "`--reference-only` (in Python `reference_only=True`) generates its reference",
-    )
+def _without_kernels(code: str, obstacle: Obstacle) -> Diagnostic:
+    message = f"the spec is legal, and there are no kernels yet for {obstacle.reason}"
+    hint = "`attnc compile --reference-only` (in Python `reference_only=True`) writes its reference"
+    return Diagnostic(code, message, obstacle.span, hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -55,6 +56,11 @@ def _constant(constant: Constant) -> str:
     return f"{'int' if constant.value.type.kind is Kind.INT else 'float'}({text})"
 
 
+def _scoped(text: str) -> tuple[bool, ...]:
+    """Does the text read `dtype` and `device`?"""
+    return (True,) if re.search(r"\b(dtype|device)=", text) else ()
+
+
 def _values(plan: KernelPlan) -> dict[str, object]:
     """What the templates read beside the plan."""
     constants = "".join(f", {c.name}" for c in plan.constants)
@@ -96,9 +102,10 @@ def render_kernels(plan: KernelPlan, templates: Iterable[str]) -> str:
         keep_trailing_newline=True,
     )
     inner, outer = _inner_names(plan), _outer_names()
-    filters: dict[str, Callable[..., str]] = {
+    filters: dict[str, Callable[..., object]] = {
         "triton": lambda expr: show(expr, TRITON, inner),
         "torch": lambda expr: show(expr, TORCH, inner),
+        "scoped": lambda expr: _scoped(show(expr, TORCH, inner)),
         "torch_row": lambda expr: show(expr, TORCH, outer),
         "at": lambda expr, position: _plain_bound(expr, plan, position),
         "constant": _constant,

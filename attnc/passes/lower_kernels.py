@@ -187,7 +187,7 @@ def _parallel(spec: AttnSpec, facts: Facts, parts: _Parts) -> tuple[Parallel, ..
             rows=rows,
             pair=parts.hoist(value),
             slope=parts.hoist(slope),
-            mask=Number(True) if spec.mask is None else parts.hoist(spec.mask),
+            mask=parts.hoist(call(Op.GE, _J, 0) if spec.mask is None else spec.mask),
             keys=_range(mask.first_key, mask.past_key, parts),
             queries=_range(mask.first_row, mask.past_row, parts),
         ),

@@ -13,8 +13,18 @@ def _product(x, y, PRECISION: tl.constexpr):
 
 
 @triton.jit
+def _cast(x, dtype: tl.constexpr):
+    # the interpreter cuts bfloat16 off where the hardware rounds to the nearest, ties to even
+    if _INTERPRETED and dtype == tl.bfloat16 and x.dtype == tl.float32:
+        bits = x.to(tl.int32, bitcast=True)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
+        x = bits.to(tl.float32, bitcast=True)
+    return x.to(dtype)
+
+
+@triton.jit
 def _tile(p, stride, o_rows, m_rows, o_columns, m_columns):
-    # [rows, columns] in float32; offsets are int64: a long sequence has more than 2^31 elements
+    # [rows, columns]; offsets are int64: a long sequence has more than 2^31 elements
     places = o_rows[:, None].to(tl.int64) * stride + o_columns[None, :]
     return tl.load(p + places, mask=m_rows[:, None] & m_columns[None, :], other=0.0)
 
@@ -22,7 +32,7 @@ def _tile(p, stride, o_rows, m_rows, o_columns, m_columns):
 @triton.jit
 def _put(p, stride, o_rows, m_rows, o_columns, m_columns, x):
     places = o_rows[:, None].to(tl.int64) * stride + o_columns[None, :]
-    tl.store(p + places, x.to(p.dtype.element_ty), mask=m_rows[:, None] & m_columns[None, :])
+    tl.store(p + places, _cast(x, p.dtype.element_ty), mask=m_rows[:, None] & m_columns[None, :])
 
 
 @triton.jit
