@@ -193,12 +193,16 @@ def test_importing_attnc_is_cheap(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr.read()  # type: ignore[union-attr]
 
 
-def test_a_spec_without_kernels_is_refused(tmp_path: Path) -> None:
+def test_a_spec_without_kernels_is_noted_and_refused() -> None:
+    text = TEXT.replace("mask ", "input g : [B, H, S]\n    decay = exp(g)\n    mask ")
+    (note,) = check(Source("tiny.attn", text)).diagnostics
+    assert (note.code, note.span.text) == ("N302", "exp(g)")
     with pytest.raises(attnc.SpecError) as refused:
-        attnc.compile(LINEAR)
+        attnc.compile(text)
     (found,) = refused.value.diagnostics
-    assert (found.code, found.span.text) == ("E401", "linear")
-    assert "reference_only" in found.hint
+    assert (found.code, found.span.text) == ("E401", "exp(g)")
+    assert "a decay per token" in found.message and "reference_only" in found.hint
+    assert "def reference(" in attnc.compile(text, reference_only=True).source
 
 
 def test_the_hash_tells_settings_apart() -> None:
