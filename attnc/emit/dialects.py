@@ -138,8 +138,9 @@ TORCH = Dialect(
         Op.FLOORDIV: Infix("//", PRODUCT),
         Op.MOD: Infix("%", PRODUCT),
         Op.EXP: Apply("math.exp({0})"),
-        Op.LOG: Apply("math.log({0})"),
-        Op.LOG2: Apply("math.log2({0})"),
+        # a length may be 0
+        Op.LOG: Apply("(math.log({0}) if {0} > 0 else -math.inf)"),
+        Op.LOG2: Apply("(math.log2({0}) if {0} > 0 else -math.inf)"),
         Op.SQRT: Apply("math.sqrt({0})"),
         Op.ABS: Apply("abs({0})"),
         Op.SIN: Apply("math.sin({0})"),

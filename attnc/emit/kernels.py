@@ -17,7 +17,10 @@ from attnc.ir.sizes import Size
 from attnc.ir.spec import Align, Form
 from attnc.ir.types import Kind
 
-_START = "_jit = triton.jit if triton else lambda function: function\n\n\n"
+_START = """_jit = triton.jit if triton else lambda function: function
+# inside kernels; the interpreter takes longer to enter such a function than to run most of them
+_inline = (lambda function: function) if INTERPRETED else _jit
+"""
 _MEANING = {Weight.SOFTMAX: "the exponent", Weight.PLAIN: "the weight"}
 _INDICES = {name: name.value for name in IndexName}
 
@@ -67,7 +70,7 @@ def _values(plan: KernelPlan) -> dict[str, object]:
     load = "".join(
         f"    {c.name} = tl.load({c.name} + h)\n" for c in plan.constants if c.by_head
     ).rstrip("\n")
-    outer = [c.expr for c in plan.clauses]
+    outer = [*plan.key_masks, *(c.expr for c in plan.clauses)]
     for rows in [*(p.rows for p in plan.parallel), *(s.rows for s in plan.sums)]:
         outer += [*rows.query, *rows.key]
     auto = [form for form in plan.forms if form is not Form.RECURRENT]
@@ -81,6 +84,7 @@ def _values(plan: KernelPlan) -> dict[str, object]:
         "zs": lambda text: text if plan.divisor else "",
         "unpack": "state, z" if plan.divisor else "state",
         "z_or_none": "z" if plan.divisor else "None",
+        "judged": ", judged=None" if plan.key_masks else "",
         "prologue": (True,) if outer else (),
         "recurrent": (True,) if Form.RECURRENT in plan.forms else (),
         "pairs": (True,) if Form.PARALLEL in auto and Form.CHUNKWISE in auto else (),
@@ -113,5 +117,5 @@ def render_kernels(plan: KernelPlan, templates: Iterable[str]) -> str:
     environment.filters |= filters
     text = environment.get_template("kernels/kernels.py.jinja").render(**_values(plan))
     files = ("torch/common.py", "triton/common.py", "triton/math.py")
-    helpers = [needed(file, text).replace("@triton.jit", "@_jit") for file in files]
+    helpers = [needed(file, text).replace("@triton.jit", "@_inline") for file in files]
     return "\n\n\n".join([_START, *(h for h in helpers if h), text])

@@ -122,6 +122,7 @@ class KernelPlan:
     constants: tuple[Constant, ...]
     features: tuple[Feature, ...]
     clauses: tuple[Clause, ...]
+    key_masks: tuple[Expr, ...]
     parallel: tuple[Parallel, ...]
     sums: tuple[Sums, ...]
     divisor: tuple[Expr, ...]

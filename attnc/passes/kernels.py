@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnc.ir.expr import Expr, IndexName, RowName, reads
+from attnc.ir.expr import Dim, Expr, IndexName, RowName, reads, walk
 from attnc.ir.facts import Factorized, Facts
+from attnc.ir.sizes import Size
 from attnc.ir.spec import AttnSpec, Form, Read
-from attnc.passes.pairs import product_of
+from attnc.passes.pairs import is_elementwise, product_of
 from attnc.source import Span
 
 
@@ -44,6 +45,12 @@ def _before(spec: AttnSpec) -> bool:
 
 
 def _similarity(spec: AttnSpec, facts: Facts) -> str | None:
+    found = facts.factorization
+    states = {Form.CHUNKWISE, Form.RECURRENT} & set(facts.form_names)
+    if isinstance(found, Factorized) and (states or product_of(facts.simplified) is None):
+        size = spec.query.type.shape[0]
+        if _longer(found.phi, RowName.Q, size) or _longer(found.psi, RowName.K, size):
+            return "features that are longer than the row that they are made of"
     if Form.PARALLEL in facts.form_names:
         exponent = facts.exponent if spec.normalizer is not None else None
         pair = facts.simplified if exponent is None else exponent
@@ -70,6 +77,16 @@ def _output(output: Expr) -> str | None:
 
 
 def _mask(spec: AttnSpec, facts: Facts) -> str | None:
-    if facts.mask.key_factors:
-        return "a key mask"
-    return "`same`" if facts.mask.same_factors else None
+    if facts.mask.same_factors:
+        return "`same`"
+    if not facts.mask.key_factors:
+        return None
+    if {Form.CHUNKWISE, Form.RECURRENT} & set(facts.form_names) or spec.decay is not None:
+        return "a key mask beside a state or a decay"
+    sizes = {str(n.size) for f in facts.mask.key_factors for n in walk(f) if isinstance(n, Dim)}
+    # judged when the key enters, it would have to be remembered
+    return "a key mask that reads a length" if sizes & {"L", "S"} else None
+
+
+def _longer(expr: Expr, row: RowName, size: Size) -> bool:
+    return not is_elementwise(expr, row) and expr.type.shape != (size,)

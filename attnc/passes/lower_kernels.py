@@ -120,6 +120,7 @@ def lower_kernels(spec: AttnSpec, facts: Facts) -> KernelPlan:
         constants=tuple(parts.constants),
         features=tuple(parts.features),
         clauses=_clauses(spec),
+        key_masks=facts.mask.key_factors,
         parallel=parallel,
         sums=sums,
         divisor=() if softmax else _divisor(spec),

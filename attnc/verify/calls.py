@@ -26,6 +26,9 @@ class Way:
     backend: str
 
 
+PLAIN = Way("reference", "torch")  # the reference in the probe's own dtype, not in float64
+
+
 @dataclass
 class Call:
     """One call: who is called, on what, and what is differentiated."""
@@ -66,8 +69,9 @@ class Call:
         return outputs
 
     def function(self) -> Callable[..., Any]:
-        if self.way is None:
+        if self.way in (None, PLAIN):
             return self.module.reference  # type: ignore[no-any-return]
+        assert self.way is not None
         way = self.way
 
         def attention(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnc.verify.calls import Call, Results, Way
+from attnc.verify.calls import PLAIN, Call, Results, Way
 from attnc.verify.compare import bound, error
 from attnc.verify.material import Material, laid, material, natural_sizes, part, shaken
 from attnc.verify.probe import Job, Probe, Task
@@ -76,15 +76,18 @@ class _Values:
             yield from _guarded(self.probe, way, partial(self._way, way, m, wanted, bounds))
 
     def _bounds(self, m: Material, wanted: Results) -> dict[str, float]:
-        """What each result may be off: the reference is asked how much one more rounding does."""
+        """What each result may be off: the reference is asked how much one more rounding of the
+        inputs does, and how far its own mathematics is off in float32."""
         noise = torch.Generator().manual_seed(11)
         moved = shaken(m, self.module, self.job, self.dtype)
         call = Call(self.module, self.job, self.probe, None, noise=noise)
         sizes = natural_sizes(m, self.job.has_lse)
-        return {
-            name: bound(error(x, wanted[name], sizes.get(name, 0.0)), self.dtype)
-            for name, x in call.results(moved).items()
-        }
+        found = {n: error(x, wanted[n], sizes.get(n, 0.0)) for n, x in call.results(moved).items()}
+        plain = dict.fromkeys(found, 0.0)
+        if self.dtype is torch.float32:
+            in_float32 = Call(self.module, self.job, self.probe, PLAIN).results(m)
+            plain = {n: error(x, wanted[n], sizes.get(n, 0.0)) for n, x in in_float32.items()}
+        return {n: bound(x, self.dtype, plain[n]) for n, x in found.items()}
 
     def _way(
         self, way: Way, m: Material, wanted: Results, bounds: dict[str, float]

@@ -40,17 +40,17 @@ def error(got: Tensor, wanted: Tensor, natural: float = 0.0) -> float:
     return math.nan if ratio.isnan().any() else float(ratio.max())
 
 
-def bound(sensitivity: float, dtype: torch.dtype) -> float:
-    """The error allowed, given the error that rounding the inputs once more makes.
+def bound(sensitivity: float, dtype: torch.dtype, plain: float = 0.0) -> float:
+    """The error allowed, given the error that rounding the inputs once more makes, and that of the
+    same mathematics in plain torch.
 
     Every kernel rounds intermediate results, so it cannot be better than that: on inputs where
     the result hangs on the last bits of q, the bound grows with it.
     """
-    if not math.isfinite(sensitivity):
-        sensitivity = 0.0
+    sensitivity, plain = (x if math.isfinite(x) else 0.0 for x in (sensitivity, plain))
     if dtype is torch.float32:
-        return min(LOOSEST, max(FLOAT32_BOUND, ROUNDINGS * sensitivity))
-    return min(LOOSEST, 2.0 * max(sensitivity, rounding(dtype)))
+        return min(LOOSEST, max(FLOAT32_BOUND, ROUNDINGS * sensitivity, 2.0 * plain))
+    return min(LOOSEST, 2.0 * max(sensitivity, plain, rounding(dtype)))
 
 
 def rounding(dtype: torch.dtype) -> float:

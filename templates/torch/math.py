@@ -79,7 +79,7 @@ def _rotate(x, angle):
     # turns the pairs (x_c, x_{c + size/2})
     half = x.shape[-1] // 2
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-    cos, sin = torch.cos(angle), torch.sin(angle)
+    cos, sin = torch.cos(angle).to(x.dtype), torch.sin(angle).to(x.dtype)
     turned = (first * cos - second * sin, first * sin + second * cos)
     return _concat(*turned, rest) if rest.shape[-1] else _concat(*turned)
 
