@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import attnc
 
 ROOT = Path(__file__).resolve().parent.parent
 SPECS = sorted((ROOT / "examples").glob("*.attn"))
@@ -17,3 +21,20 @@ def test_every_spec_says_whose_it_is(path: Path) -> None:
     assert first.startswith("# ")
     assert re.search(r"\b(19|20)\d\d\b", second), "the second line names the paper and its year"
     assert f"attention {path.stem} {{" in path.read_text()
+
+
+def program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        f"example_{name}", ROOT / "examples" / f"{name}.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("pairs", "error"), [(8, 0.46), (16, 0.68), (32, 0.99)])
+def test_recall(pairs: int, error: float) -> None:
+    recall = program("recall")
+    memory = attnc.load(recall.SPEC, verify="none")
+    assert recall.recall_error(memory, pairs, trials=2000) == pytest.approx(error, abs=0.01)
