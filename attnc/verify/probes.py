@@ -23,6 +23,7 @@ from attnc.verify.verdict import Effort
 TILE = 64  # rows of a tile or chunk where the spec does not say
 LONGEST = 200  # of a quick probe; a larger constant of a mask is met by many keys and few rows
 FURTHEST = 1100
+MANY_HEADS = 4
 
 
 def design(spec: AttnSpec, facts: Facts, effort: Effort) -> Job:
@@ -165,8 +166,11 @@ def _fitted(probe: Probe, spec: AttnSpec, facts: Facts) -> Probe:
     shared = heads // ratio if heads % ratio == 0 else heads
     own = [spec.kv_heads or shared, spec.v_heads or spec.kv_heads or shared]
     d_k = spec.d_k or (probe.d_k + probe.d_k % 2 if _wants_pairs(spec) else probe.d_k)
+    # many heads cost as much as a batch; one probe has both
+    batch = 1 if heads > MANY_HEADS and probe.rows <= probe.keys else probe.batch
     sized = replace(
         probe,
+        batch=batch,
         heads=heads,
         key_heads=own[0],
         value_heads=own[1],

@@ -21,6 +21,7 @@ from attnc.verify.probes import build_job, design
 from attnc.verify.verdict import Effort, Verdict, build_from, comparison_from
 
 TARGETS = {Effort.QUICK: ("sm_90",), Effort.FULL: ("sm_80", "sm_90", "gfx942")}
+MOST_PROCESSES = 4
 PATIENCE = {Effort.QUICK: 300, Effort.FULL: 3600}  # seconds
 
 
@@ -42,8 +43,9 @@ def verify_job(text: str, job: Job, effort: Effort, here_too: bool = False) -> V
     with tempfile.TemporaryDirectory(prefix="attnc_") as name:
         folder = Path(name)
         (folder / "subject.py").write_text(text, encoding="utf-8")
-        numbers = _Child(folder, "run", job, {"TRITON_INTERPRET": "1"})
-        children = [numbers]
+        children = [
+            _Child(folder, "run", part, {"TRITON_INTERPRET": "1"}) for part in _parts(job)
+        ]
         if not skipped:
             built = build_job(job, effort)
             children.append(_Child(folder, "targets", built, {}, TARGETS[effort]))
@@ -64,6 +66,12 @@ def verify_job(text: str, job: Job, effort: Effort, here_too: bool = False) -> V
     )
 
 
+def _parts(job: Job) -> list[Job]:
+    """The job for as many processes as there are processors, up to what is worth their start."""
+    count = min(os.cpu_count() or 1, MOST_PROCESSES)
+    return [replace(job, probes=job.probes[n::count]) for n in range(count)]
+
+
 class _Child:
     """A process that looks at the module in `folder`."""
 
@@ -76,7 +84,9 @@ class _Child:
         words: tuple[str, ...] = (),
     ):
         self.part = part
-        task = folder / f"{part}_{job.device}.json"
+        handle, name = tempfile.mkstemp(".json", part, folder)
+        os.close(handle)
+        task = Path(name)
         task.write_text(json.dumps(as_data(job)), encoding="utf-8")
         # the folder of the call may hold a torch.py or a retention.py: it must not be imported
         inherited = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
