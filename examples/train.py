@@ -1,9 +1,10 @@
 """Train a small language model of bytes whose attention is a module made by attnc.
 
-    python examples/train.py --attention retention --minutes 1
+    python examples/train.py --attention retention --seconds 60
 
 The text is Python's own documentation (pydoc_data), so nothing is downloaded. The loss is printed
-in bits per byte; at the end the model writes on by itself, one byte at a time, from its state.
+in bits per byte; at the end the model writes on by itself, one byte at a time: the attention layers
+are called with the state that their last call returned.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ class Model(nn.Module):
         return self.guess(self.norm(x)), new_states
 
 
+def load(path: Path, verify: str) -> ModuleType:
+    """The module of a spec, for this model's number of heads."""
+    return attnc.load(path, set={"heads": HEADS}, verify=verify)
+
+
 def batch(text: Tensor, generator: torch.Generator) -> Tensor:
     starts = torch.randint(len(text) - LENGTH - 2, (BATCH,), generator=generator)
     return torch.stack([text[s : s + LENGTH + 2] for s in starts.tolist()])
@@ -113,17 +119,22 @@ def sample(model: Model, prompt: str, length: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = sorted(path.stem for path in HERE.glob("*.attn"))
-    parser.add_argument("--attention", choices=names, default="retention")
-    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument(
+        "--attention", default="retention", help="an example's name, or a .attn file"
+    )
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--verify", choices=("quick", "full", "none"), default="quick")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    attention = attnc.load(HERE / f"{arguments.attention}.attn", set={"heads": HEADS})
+    path = Path(arguments.attention)
+    if path.suffix != ".attn":
+        path = HERE / f"{arguments.attention}.attn"
+    attention = load(path, arguments.verify)
     model = Model(attention)
     text = torch.tensor(list("\n".join(topics.values()).encode()))
     weights = sum(p.numel() for p in model.parameters())
-    print(f"{arguments.attention}: {weights:,} weights, {len(text):,} bytes of text")
-    train(model, text, 60 * arguments.minutes)
+    print(f"{path.stem}: {weights:,} weights, {len(text):,} bytes of text")
+    train(model, text, arguments.seconds)
     print("\n" + sample(model, "The expression", 300))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -38,3 +39,17 @@ def test_recall(pairs: int, error: float) -> None:
     recall = program("recall")
     memory = attnc.load(recall.SPEC, verify="none")
     assert recall.recall_error(memory, pairs, trials=2000) == pytest.approx(error, abs=0.01)
+
+
+def test_training_brings_the_loss_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    words = ["--attention", "linear", "--seconds", "6", "--verify", "none"]
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    program("train").main()
+    text = capsys.readouterr().out
+    losses = [float(number) for number in re.findall(r"([\d.]+) bits per byte", text)]
+    assert losses[0] > 7, "before training every byte is about as likely as any other"
+    assert losses[-1] < losses[0] - 2
+    assert "The expression" in text
