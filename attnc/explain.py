@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from attnc.costs import Memory, Tiles, costs, default_sizes, memory, tiles
+from attnc.costs import Memory, Tiles, costs, default_sizes, feature_size, memory, tiles
 from attnc.emit.language import spell
 from attnc.ir.expr import Expr, TensorDecl
 from attnc.ir.facts import Factorized, Facts, NotFactorized
-from attnc.ir.spec import AttnSpec
+from attnc.ir.spec import AttnSpec, Form
+from attnc.passes.choose import thresholds
 from attnc.passes.sides import side_of
 
 
@@ -93,7 +94,7 @@ def explain(spec: AttnSpec, facts: Facts, given: Mapping[str, int]) -> Explanati
         log_decay=spell(facts.log_decay) if facts.log_decay is not None else None,
         mask=_mask(facts),
         forms=_forms(spec, facts, sizes),
-        choice=_choice(spec, facts),
+        choice=_choice(spec, facts, sizes),
         tiles=tiles(spec, facts, sizes),
         memory=_memory(spec, facts, sizes),
     )
@@ -132,10 +133,24 @@ def _factors(facts: Facts, sizes: Mapping[str, int]) -> Factors:
             return Factors(None, None, None, None, reason, place)
 
 
-def _choice(spec: AttnSpec, facts: Facts) -> str:
+def _choice(spec: AttnSpec, facts: Facts, sizes: Mapping[str, int]) -> str:
+    """The form of a call that names none, and the thresholds by which it is chosen."""
     if spec.form is not None:
         return f"{spec.form.value}, as the spec says"
-    return ", ".join(form.value for form in facts.form_names)
+    found = thresholds(spec, facts)
+    if len(found.forms) < 2:
+        return ", ".join(form.value for form in found.forms)
+    parts = []
+    if Form.RECURRENT in found.forms:
+        parts.append(f"recurrent up to {found.recurrent_up_to} rows and keys")
+    if Form.PARALLEL in found.forms:
+        try:
+            features = feature_size(facts, sizes)
+        except KeyError:
+            return ", ".join([*parts, "parallel for few rows", "chunkwise beyond"])
+        rows = found.parallel_up_to(features, sizes["d_v"])
+        parts.append(f"parallel up to {rows} rows (C = {features}, d_v = {sizes['d_v']})")
+    return ", ".join([*parts, f"{Form.CHUNKWISE.value} beyond (chunks of {found.chunk})"])
 
 
 def _number(found: Factorized, sizes: Mapping[str, int]) -> int | None:

@@ -85,6 +85,7 @@ def _values(plan: KernelPlan) -> dict[str, object]:
         "unpack": "state, z" if plan.divisor else "state",
         "z_or_none": "z" if plan.divisor else "None",
         "judged": ", judged=None" if plan.key_masks else "",
+        "choosing": () if plan.default else (True,),
         "prologue": (True,) if outer else (),
         "recurrent": (True,) if Form.RECURRENT in plan.forms else (),
         "pairs": (True,) if Form.PARALLEL in auto and Form.CHUNKWISE in auto else (),

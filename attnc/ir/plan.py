@@ -131,6 +131,7 @@ class KernelPlan:
     align: Align
     heads: tuple[int, ...]
     forms: tuple[Form, ...]
+    default: tuple[Form, ...]  # the form that the spec asks for
     choice: Choice
 
 

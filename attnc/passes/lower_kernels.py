@@ -129,6 +129,7 @@ def lower_kernels(spec: AttnSpec, facts: Facts) -> KernelPlan:
         align=spec.align or Align.LOWER_RIGHT,
         heads=() if spec.heads is None else (spec.heads,),
         forms=facts.form_names,
+        default=() if spec.form is None else (spec.form,),
         choice=Choice(choice.chunk, choice.recurrent_up_to, choice.share),
     )
 

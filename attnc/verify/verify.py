@@ -43,9 +43,7 @@ def verify_job(text: str, job: Job, effort: Effort, here_too: bool = False) -> V
     with tempfile.TemporaryDirectory(prefix="attnc_") as name:
         folder = Path(name)
         (folder / "subject.py").write_text(text, encoding="utf-8")
-        children = [
-            _Child(folder, "run", part, {"TRITON_INTERPRET": "1"}) for part in _parts(job)
-        ]
+        children = [_Child(folder, "run", part, {"TRITON_INTERPRET": "1"}) for part in _parts(job)]
         if not skipped:
             built = build_job(job, effort)
             children.append(_Child(folder, "targets", built, {}, TARGETS[effort]))
