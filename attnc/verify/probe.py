@@ -65,6 +65,7 @@ class Probe:
     past: int = 0  # tokens in the state before the first call
     pieces: tuple[int, ...] = ()
     thorough: bool = False  # each gradient alone too, and the call repeated
+    recurrent: bool = True  # in the form that goes token by token too, when it is interpreted
     tensors: tuple[Given, ...] = ()
 
     @property

@@ -24,6 +24,9 @@ TILE = 64  # rows of a tile or chunk where the spec does not say
 LONGEST = 200  # of a quick probe; a larger constant of a mask is met by many keys and few rows
 FURTHEST = 1100
 MANY_HEADS = 4
+# rows, and steps of all heads together, beyond which a quick verification leaves out the recurrent
+# form, which is slow to interpret and has no tiles of rows whose edges a long probe could meet
+MANY_ROWS, MANY_STEPS = 40, 100
 
 
 def design(spec: AttnSpec, facts: Facts, effort: Effort) -> Job:
@@ -31,14 +34,21 @@ def design(spec: AttnSpec, facts: Facts, effort: Effort) -> Job:
     probes = [*_shapes(spec), *_numbers(spec, facts), *_mask_edges(spec), *_states(spec, facts)]
     if effort is Effort.FULL:
         probes += [*_more(spec)]
+    fitted = [_fitted(p, spec, facts) for p in probes]
+    if effort is not Effort.FULL:
+        fitted = [replace(p, recurrent=_is_short(p)) for p in fitted]
     return Job(
         blhd=spec.layout is Layout.BLHD,
         has_lse=facts.exponent is not None and spec.normalizer is not None,
         matrix_state=_has_matrix(facts),
         has_z=spec.normalizer is not None,
         steps=facts.mask.implies_causal,
-        probes=tuple(_fitted(p, spec, facts) for p in probes),
+        probes=tuple(fitted),
     )
+
+
+def _is_short(probe: Probe) -> bool:
+    return probe.rows <= MANY_ROWS or probe.batch * probe.heads * probe.rows <= MANY_STEPS
 
 
 def _has_matrix(facts: Facts) -> bool:
@@ -78,12 +88,14 @@ def _shapes(spec: AttnSpec) -> Iterator[Probe]:
     t = _tile(spec)
     yield Probe("one token", 1, 1, 3, 2, batch=2)
     yield Probe(
-        "ragged", 17, 17, 5, 19, batch=2, key_heads=1, value_heads=1, strides=Strides.SWAPPED,
-        thorough=True,
-    )  # fmt: skip
+        "ragged", 17, 17, 5, 19, batch=2, key_heads=1, value_heads=1, strides=Strides.SWAPPED
+    )
+    yield Probe("each alone", 7, 7, 5, 19, key_heads=1, value_heads=1, thorough=True)
     yield Probe("past a tile", t + 1, t + 1, 24, 40, strides=Strides.PADDED)
     yield Probe("more keys", t - 1, t + 9, 16, 16, heads=4, key_heads=2, value_heads=2)
-    yield Probe("fewer keys", 21, 9, 18, 7, batch=2, strides=Strides.STEPPED)
+    yield Probe(
+        "fewer keys", 21, 9, 18, 7, batch=2, key_heads=1, value_heads=1, strides=Strides.STEPPED
+    )
     yield Probe("three tiles", 2 * t + 3, 2 * t + 3, 72, 20, heads=1, key_heads=1, value_heads=1)
     yield Probe("no rows", 0, 5, 6, 3, task=Task.EMPTY)
     yield Probe("no keys", 5, 0, 6, 3, task=Task.EMPTY)
@@ -98,6 +110,7 @@ def _numbers(spec: AttnSpec, facts: Facts) -> Iterator[Probe]:
     if spec.normalizer is not None and facts.exponent is None:
         yield Probe("small features", 37, 37, 20, 12, scale=2.0, shift=-12.0)
     yield Probe("bfloat16", t + 6, t + 6, 20, 36, dtype="bfloat16")
+    yield Probe("short bfloat16", 9, 9, 20, 36, dtype="bfloat16")
     yield Probe("float16", 33, 33, 36, 20, dtype="float16")
 
 

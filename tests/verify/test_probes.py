@@ -78,8 +78,17 @@ def test_hard_numbers_follow_from_the_functions() -> None:
 def test_full_is_more_than_quick() -> None:
     spec, facts = example("linear")
     quick, full = (design(spec, facts, effort) for effort in (Effort.QUICK, Effort.FULL))
-    assert set(quick.probes) < set(full.probes)
+    assert {p.name for p in quick.probes} < {p.name for p in full.probes}
     assert len(build_job(full, Effort.FULL).probes) > len(build_job(quick, Effort.QUICK).probes)
+
+
+def test_the_recurrent_form_is_left_out_of_long_quick_probes_alone() -> None:
+    spec, facts = example("retention")
+    quick, full = (design(spec, facts, effort) for effort in (Effort.QUICK, Effort.FULL))
+    for dtype in ("float32", "bfloat16", "float16"):
+        assert any(p.recurrent and p.dtype == dtype and p.rows > 8 for p in quick.probes)
+    assert any(p.recurrent and p.task is Task.STATE for p in quick.probes)
+    assert not all(p.recurrent for p in quick.probes) and all(p.recurrent for p in full.probes)
 
 
 def test_what_the_spec_fixes_is_kept() -> None:

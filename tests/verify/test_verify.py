@@ -41,7 +41,7 @@ FAULTS = {
         "    o, n, state = run(phi * (1 + 1e-6 * torch.rand(())), psi, x, past)\n",
         "parallel",
         "repeated",
-        "ragged",
+        "each alone",
     ),
     "a slope": ("phi, psi, x = _prepared(q, k, v, torch.float32)",
                 "phi, psi, x = _prepared(q, k.detach(), v, torch.float32)",
