@@ -179,8 +179,8 @@ def _fitted(probe: Probe, spec: AttnSpec, facts: Facts) -> Probe:
     shared = heads // ratio if heads % ratio == 0 else heads
     own = [spec.kv_heads or shared, spec.v_heads or spec.kv_heads or shared]
     d_k = spec.d_k or (probe.d_k + probe.d_k % 2 if _wants_pairs(spec) else probe.d_k)
-    # many heads cost as much as a batch; one probe has both
-    batch = 1 if heads > MANY_HEADS and probe.rows <= probe.keys else probe.batch
+    # many heads cost as much as a batch; the probe of shared heads has both
+    batch = 1 if heads > MANY_HEADS and ratio == 1 else probe.batch
     sized = replace(
         probe,
         batch=batch,

@@ -185,5 +185,5 @@ def right(made: ModuleType, call: Callable[..., Tensor], given: list[Tensor]) ->
 
 def held(state: object) -> list[Tensor]:
     """The tensors of a state."""
-    leaves = torch.utils._pytree.tree_leaves(state)
-    return [x for x in leaves if isinstance(x, Tensor)]
+    found = torch.utils._pytree.tree_leaves(state)
+    return [x for x in found if isinstance(x, Tensor)]
