@@ -8,7 +8,7 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -152,19 +152,22 @@ def off(got: Tensor, wanted: Tensor, scale: float = 0.0) -> float:
     if got.shape != wanted.shape:
         return float("inf")
     difference = (got.double() - wanted.double()).norm().item()
+    if difference == 0:
+        return 0.0
     size = max(wanted.double().norm().item(), scale)
-    error = difference / size if difference else 0.0 if size == size else float("inf")
+    error = difference / size if size else float("inf")
     return error if error == error else float("inf")
 
 
 def near(
-    got: Iterable[Tensor],
-    wanted: Iterable[Tensor],
+    got: Sequence[Tensor],
+    wanted: Sequence[Tensor],
     bound: float = 1e-5,
-    scales: Iterable[float] = (0.0,) * 9,
+    scales: Sequence[float] = (),
 ) -> None:
     """All within the bound, or the sizes of all errors. NaN is an error."""
-    errors = [off(*each) for each in zip(got, wanted, scales, strict=False)]
+    scales = scales or (0.0,) * len(wanted)
+    errors = [off(*each) for each in zip(got, wanted, scales, strict=True)]
     assert all(error <= bound for error in errors), errors
 
 
@@ -179,7 +182,6 @@ def right(made: ModuleType, call: Callable[..., Tensor], given: list[Tensor]) ->
     pull = 0.1 * (do.norm() * v.norm(dim=-1).max()).item() if v.numel() else 0.0
     scales = [0.0, *(pull * x.abs().max().item() if x.numel() else 0.0 for x in (k, q)), 0.0]
     got, wanted = run(call, *given), truth(made, q, k, v, do)
-    assert len(got) == len(wanted)
     near(got, wanted, scales=scales)
 
 
