@@ -77,15 +77,19 @@ def batch(text: Tensor, generator: torch.Generator) -> Tensor:
     return torch.stack([text[s : s + LENGTH + 2] for s in starts.tolist()])
 
 
-def train(model: Model, text: Tensor, seconds: float) -> list[float]:
-    """Train for a time; return the losses in bits per byte."""
+def train(model: Model, text: Tensor, seconds: float, steps: int | None) -> list[float]:
+    """Train for a time, or for a number of steps; return the losses in bits per byte."""
     generator = torch.Generator().manual_seed(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
     losses: list[float] = []
-    start = shown = time.monotonic()
-    while (now := time.monotonic()) - start < seconds:
+    start, shown = time.monotonic(), 0.0
+    while True:
+        now = time.monotonic()
+        done = len(losses) / steps if steps else (now - start) / seconds
+        if done >= 1:
+            return losses
         for group in optimizer.param_groups:  # warm up, then down to a tenth
-            group["lr"] = 2e-3 * min(1, (len(losses) + 1) / 30, 1.1 - (now - start) / seconds)
+            group["lr"] = 2e-3 * min(1, (len(losses) + 1) / 30, 1.1 - done)
         part = batch(text, generator)
         guess, _ = model(part[:, 1:-1], part[:, :-2])
         loss = F.cross_entropy(guess.flatten(0, 1), part[:, 2:].flatten())
@@ -94,12 +98,11 @@ def train(model: Model, text: Tensor, seconds: float) -> list[float]:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item() / torch.log(torch.tensor(2.0)).item())
-        if len(losses) == 1 or now - shown > seconds / 12:
-            shown = now
+        if len(losses) == 1 or done - shown > 1 / 12:
+            shown = done
             recent = losses[-20:]
             print(f"{now - start:5.0f} s  step {len(losses):5}  "
                   f"{sum(recent) / len(recent):.3f} bits per byte", flush=True)  # fmt: skip
-    return losses
 
 
 @torch.no_grad()
@@ -123,6 +126,7 @@ def main() -> None:
         "--attention", default="retention", help="an example's name, or a .attn file"
     )
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--steps", type=int, help="train for so many steps instead")
     parser.add_argument("--verify", choices=("quick", "full", "none"), default="quick")
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -134,7 +138,7 @@ def main() -> None:
     text = torch.tensor(list("\n".join(topics.values()).encode()))
     weights = sum(p.numel() for p in model.parameters())
     print(f"{path.stem}: {weights:,} weights, {len(text):,} bytes of text")
-    train(model, text, arguments.seconds)
+    train(model, text, arguments.seconds, arguments.steps)
     print("\n" + sample(model, "The expression", 300))
 
 

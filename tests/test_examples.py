@@ -45,7 +45,7 @@ def test_training_brings_the_loss_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    words = ["--attention", "linear", "--seconds", "6", "--verify", "none"]
+    words = ["--attention", "linear", "--steps", "60", "--verify", "none"]
     monkeypatch.setattr(sys, "argv", ["train.py", *words])
     program("train").main()
     text = capsys.readouterr().out
