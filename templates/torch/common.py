@@ -51,6 +51,8 @@ def _launch(kernel, grid, *arguments, **constants):
     precision = _PRECISION
     if torch.version.hip and precision == "tf32x3":
         precision = "bf16x6"  # what AMD's matrix cores have in its place
+    if arguments[0].dtype == torch.float16 and not torch.version.hip:
+        precision = "tf32"  # as exact as float16, where an operand is too large for it
     device = arguments[0].device
     with contextlib.nullcontext() if device.type == "cpu" else torch.cuda.device(device):
         kernel[grid](*arguments, **constants, PRECISION=precision, enable_fp_fusion=True)

@@ -7,7 +7,7 @@ import triton.language as tl
 @triton.jit
 def _product(x, y, PRECISION: tl.constexpr):
     # the interpreter keeps bfloat16 as integers, and its product of two such blocks is wrong
-    if _INTERPRETED:
+    if _INTERPRETED or x.dtype != y.dtype:
         x, y = x.to(tl.float32), y.to(tl.float32)
     return tl.dot(x, y, input_precision=PRECISION, out_dtype=tl.float32)
 
@@ -20,6 +20,13 @@ def _cast(x, dtype: tl.constexpr):
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
         x = bits.to(tl.float32, bitcast=True)
     return x.to(dtype)
+
+
+@triton.jit
+def _operand(x, dtype: tl.constexpr):
+    # of a product with inputs of this dtype; what is summed over a sequence may be more than float16
+    # holds, and stays in float32
+    return x if dtype == tl.float16 else _cast(x, dtype)
 
 
 @triton.jit
