@@ -24,7 +24,7 @@ def _cast(x, dtype: tl.constexpr):
 
 @triton.jit
 def _operand(x, dtype: tl.constexpr):
-    # of a product with inputs of this dtype; what is summed over a sequence may be more than float16
+    # of a product with inputs of this dtype; what a sequence sums up may be more than float16
     # holds, and stays in float32
     return x if dtype == tl.float16 else _cast(x, dtype)
 
