@@ -8,7 +8,7 @@ from enum import Enum
 
 from attnc.ir.expr import Expr, Role, Tensor, TensorDecl
 from attnc.ir.face import FacePlan
-from attnc.ir.reference import Clause, ReferencePlan
+from attnc.ir.reference import ReferencePlan
 from attnc.ir.sizes import Size
 from attnc.ir.spec import Align, Form, Precision
 from attnc.ir.types import Kind
@@ -20,6 +20,7 @@ class Local(Enum):
     X = "x"  # an element of a row
     SLOPE = "dy"  # the gradient of the element's image
     SCORE = "s"  # the product of the two rows of a pair
+    FADE = "f"  # the logarithm of a pair's decay, where it depends on the tokens
     N = "n"  # [B, H, L]: the sum of a row's weights
     LSE = "lse"  # [B, H, L]: its logarithm
 
@@ -53,6 +54,29 @@ class Feature:
     gradient: Expr
 
 
+class Place(Enum):
+    """Where a number that torch makes for the pairs belongs."""
+
+    ROW = "row"  # [B, H, L]
+    KEY = "key"  # [B, H, S]
+    HEAD = "head"  # [B, H]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A number that the pairs read beside their score. `slope` is the derivative of the pair's
+    exponent or weight by it, empty for a number without a gradient."""
+
+    name: str
+    place: Place
+    value: Expr
+    slope: tuple[Expr, ...]
+
+    @property
+    def read(self) -> Tensor:
+        return Tensor(TensorDecl(f"operand {self.name}", Role.INPUT, self.value.type.kind, ()), ())
+
+
 class Weight(Enum):
     """How the parallel form makes weights of scores; each has a template of its own."""
 
@@ -82,16 +106,27 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """`pair` is the exponent or the weight of a score s at (i, j); `slope` the weight's derivative
-    by s, for SOFTMAX divided by the weight."""
+    """`pair` is the exponent or the weight of a score s at (i, j), `slope` its derivative by s,
+    `fade_slope` that by the logarithm of a decay of tokens, if there is one."""
 
     weight: Weight
     rows: Rows
     pair: Expr
     slope: Expr
+    fade_slope: tuple[Expr, ...]
+    operands: tuple[Operand, ...]
     mask: Expr
     keys: Range
     queries: Range
+
+
+class Fading(Enum):
+    """How a state fades; each has a template of its own."""
+
+    NONE = "none"
+    FIXED = "fixed"  # one decay per head
+    TOKEN = "token"  # one per token, and new runs of ids
+    CHANNEL = "channel"  # one per token and channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +135,8 @@ class Sums:
     every row sees every key."""
 
     rows: Rows
-    decays: tuple[Expr, ...]  # log a, of the head
+    fading: Fading
+    decays: tuple[Expr, ...]  # log a of the head, where it is FIXED
     causal: tuple[Align, ...]
 
 
@@ -115,21 +151,19 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class KernelPlan:
-    """The module's kernels and what surrounds them. `divisor` is N(n); `gate`, of SOFTMAX, what is
-    left of n / N(n) where N is not n itself."""
+    """The module's kernels and what surrounds them. `definition` has the clauses that torch
+    evaluates around the kernels; `gate`, of SOFTMAX, is what is left of n / N(n) where N is not n
+    itself, `divisor` is N(n) of all else."""
 
     precision: Precision
+    definition: ReferencePlan
     constants: tuple[Constant, ...]
     features: tuple[Feature, ...]
-    clauses: tuple[Clause, ...]
-    key_masks: tuple[Expr, ...]
     parallel: tuple[Parallel, ...]
     sums: tuple[Sums, ...]
     divisor: tuple[Expr, ...]
     gate: tuple[Expr, ...]
-    output: tuple[Expr, ...]
-    align: Align
-    heads: tuple[int, ...]
+    shift: int  # 1 where a row reads the state before its own token
     forms: tuple[Form, ...]
     default: tuple[Form, ...]  # the form that the spec asks for
     choice: Choice

@@ -37,6 +37,8 @@ from attnc.ir.types import Kind
 
 LIVE, MASK = Local.LIVE.read(Kind.BOOL), Local.MASK.read(Kind.BOOL)
 _I, _J = Index(IndexName.QUERY), Index(IndexName.KEY)
+# whether the row stands at a key
+HAS_KEY = call(Op.AND, call(Op.GE, _I, 0), call(Op.LT, _I, Dim(Size.of("S"))))
 
 
 def lower_reference(spec: AttnSpec, facts: Facts) -> ReferencePlan:
@@ -71,7 +73,7 @@ def lower_reference(spec: AttnSpec, facts: Facts) -> ReferencePlan:
         bound=_bound(spec),
         weight=weight,
         divisor=_divisor(spec, softmax),
-        has_lse=softmax,
+        has_lse=softmax and facts.exponent is not None,
         states=() if delta else _states(spec, facts, decays, same, softmax),
         deltas=_delta(spec, facts, clear) if delta else (),
         same=same,
@@ -111,13 +113,9 @@ def inside(expr: Expr) -> Expr:
             return node
         if not any(isinstance(n, Tensor) and _is_at_row(n) for n in walk(node)):
             return node
-        return call(Op.AND, node, _has_key())
+        return call(Op.AND, node, HAS_KEY)
 
     return transform(expr, rule)
-
-
-def _has_key() -> Expr:
-    return call(Op.AND, call(Op.GE, _I, 0), call(Op.LT, _I, Dim(Size.of("S"))))
 
 
 def _is_at_row(read: Tensor) -> bool:
@@ -129,7 +127,7 @@ def _same(factor: Expr) -> tuple[Same, ...]:
     match factor:
         case Call(Op.EQ, (Tensor(runs=True) as one, Tensor(runs=True) as other)):
             row, key = (one, other) if reads(one, IndexName.QUERY) else (other, one)
-            return (Same(key, row, _has_key()),)
+            return (Same(key, row, HAS_KEY),)
     return ()
 
 

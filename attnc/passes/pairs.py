@@ -31,19 +31,28 @@ class Product:
 
 
 def product_of(pair: Expr) -> Product | None:
-    """The one product through which the expression reads rows; None where there are more, or where
-    it reads rows beside it."""
+    """The one product through which the expression reads both rows; None where there are more, or
+    where it reads a pair in another way."""
     products = {n for n in walk(pair) if isinstance(n, Call) and n.op is Op.DOT and _of_pair(n)}
     if len(products) != 1:
         return None
     (product,) = products
     of_score = substitute(pair, {product: Local.SCORE.read()})
-    if any(isinstance(n, Row) or n.type.shape for n in walk(of_score)):
+    if not _of_numbers(of_score):
         return None
     left, right = product.children
     if side_of(left) is Side.KEY or side_of(right) is Side.QUERY:
         left, right = right, left
     return Product(of_score, left, right)
+
+
+def _of_numbers(expr: Expr) -> bool:
+    """Is it made of numbers of the row, of the key and of the head, and of the positions?"""
+    if not expr.type.shape and side_of(expr) is not Side.PAIR:
+        return True
+    if expr.type.shape or isinstance(expr, Row | Tensor):
+        return False
+    return all(_of_numbers(child) for child in expr.children)
 
 
 def _of_pair(node: Expr) -> bool:

@@ -292,7 +292,6 @@ def _pair(s, i, j, h, c0, c1):
 
 @_inline
 def _slope(s, i, j, h, c0, c1):
-    # its derivative
     return tl.exp(c0 * _tl_maximum(_tl_minimum(i, c1) - j, 0))
 
 
@@ -344,14 +343,14 @@ def _keys_torch(first_i, last_i, S, c0, c1):
 
 @_inline
 def _weight(s, top, n, visible, i, j, h, c0, c1):
-    # the weight and its derivative by the score
+    # the weight, and its derivative by the pair's expression
     w = tl.where(visible, _pair(s, i, j, h, c0, c1), 0.0)
-    return w, _slope(s, i, j, h, c0, c1)
+    return w, 1.0
 
 
 def _weight_torch(s, top, n, visible, i, j, h, c0, c1):
     w = torch.where(visible, _pair_torch(s, i, j, h, c0, c1), 0)
-    return w, _slope_torch(s, i, j, h, c0, c1)
+    return w, 1
 
 
 @_jit
@@ -439,8 +438,9 @@ def _parallel_query_kernel(
         b_s = _product(b_q, tl.trans(b_k), PRECISION)
         visible = _visible(i, j, h, c0, c1) & m_j[None, :] & m_i[:, None]
         b_dw = _product(b_do, tl.trans(b_v), PRECISION) + b_row
-        _, b_slope = _weight(b_s, b_top, b_n, visible, i, j, h, c0, c1)
-        b_ds = tl.where(visible, b_dw * b_slope, 0.0)
+        _, b_scale = _weight(b_s, b_top, b_n, visible, i, j, h, c0, c1)
+        b_de = tl.where(visible, b_dw * b_scale, 0.0)
+        b_ds = tl.where(visible, b_de * _slope(b_s, i, j, h, c0, c1), 0.0)
         b_dq += _product(_cast(b_ds, p_k.dtype.element_ty), b_k, PRECISION)
     b_dq = _phi_gradient(b_x, b_dq, h, c0, c1)
     _put(p_dq + i_bh * L * d_k, d_k, o_i, m_i, o_k, m_k, b_dq)
@@ -488,8 +488,9 @@ def _parallel_key_kernel(
         b_s = _product(b_q, tl.trans(b_k), PRECISION)
         visible = _visible(i, j, h, c0, c1) & m_j[None, :] & m_i[:, None]
         b_dw = _product(b_do, tl.trans(b_v), PRECISION) + b_row
-        b_w, b_slope = _weight(b_s, b_top, b_n, visible, i, j, h, c0, c1)
-        b_ds = tl.where(visible, b_dw * b_slope, 0.0)
+        b_w, b_scale = _weight(b_s, b_top, b_n, visible, i, j, h, c0, c1)
+        b_de = tl.where(visible, b_dw * b_scale, 0.0)
+        b_ds = tl.where(visible, b_de * _slope(b_s, i, j, h, c0, c1), 0.0)
         b_dk += _product(_cast(tl.trans(b_ds), p_q.dtype.element_ty), b_q, PRECISION)
         b_dv += _product(_cast(tl.trans(b_w), p_v.dtype.element_ty), b_do, PRECISION)
     b_dk = _phi_gradient(b_x, b_dk, h, c0, c1)
@@ -540,34 +541,9 @@ def _fade_state(x, live, h, c0, c1):
     return tl.where(f < -0.5, x * tl.exp(f), x + x * _tl_elu(f))
 
 
-def _log_decay_torch(h, c0, c1):
-    # [H, 1, 1]
-    return c0
-
-
-def _fade_to_rows_torch(o, live, h, c0, c1):
-    return torch.exp(_log_decay_torch(h, c0, c1) * (o + 1).clamp(max=live)[:, None])
-
-
-def _fade_to_end_torch(o, live, h, c0, c1):
-    return torch.exp(_log_decay_torch(h, c0, c1) * (live - 1 - o).clamp(min=0)[:, None])
-
-
-def _fade_pairs_torch(o, live, h, c0, c1):
-    j = torch.arange(live, device=o.device)
-    steps = (o + 1).clamp(max=live)[:, None] - j - 1
-    fade = torch.exp(_log_decay_torch(h, c0, c1) * steps.clamp(min=0))
-    return torch.where(j <= o[:, None], fade, 0)
-
-
-def _fade_state_torch(x, live, h, c0, c1):
-    f = _log_decay_torch(h, c0, c1) * live
-    return torch.where(f < -0.5, x * torch.exp(f), x + x * torch.expm1(f))
-
-
 @_jit
 def _chunk_states_kernel(
-    p_k, p_v, p_start, p_states, 
+    p_k, p_v, p_start, p_states,
     k_b, k_h, k_s, v_b, v_h, v_s, k_group, v_group, H, S, C, d_v, c0, c1,
     BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
 ):
@@ -603,7 +579,7 @@ def _chunk_states_kernel(
 
 @_jit
 def _chunk_outputs_kernel(
-    p_q, p_k, p_v, p_states, p_o, 
+    p_q, p_k, p_v, p_states, p_o,
     q_b, q_h, q_l, k_b, k_h, k_s, v_b, v_h, v_s, q_group, k_group, v_group,
     H, L, S, offset, C, d_v, first_chunk, row_chunks, c0, c1,
     BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
@@ -649,7 +625,7 @@ def _chunk_outputs_kernel(
 
 @_jit
 def _chunk_state_gradients_kernel(
-    p_q, p_do, p_dend, p_dstates, 
+    p_q, p_do, p_dend, p_dstates,
     q_b, q_h, q_l, q_group, H, L, S, offset, C, d_v, all_chunks, c0, c1,
     BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
 ):
@@ -702,7 +678,7 @@ def _chunk_value_kernel(
     c0 = tl.load(c0 + h)
     p_q += i_b * q_b + i_h // q_group * q_h
     p_k += i_b * k_b + i_h // k_group * k_h
-    i_state = i_bh * (chunks + 1) + i_t + 1
+    i_state = i_bh * (chunks + 1) + i_t
     live = tl.minimum(S - i_t * BT, BT)
     o, o_v = tl.arange(0, BT), tl.program_id(1) * BV + tl.arange(0, BV)
     o_j = i_t * BT + o
@@ -716,12 +692,13 @@ def _chunk_value_kernel(
         m_c = o_c < C
         # [BT, BC]
         b_q = _tile(p_q, q_l, o_i, m_i, o_c, m_c).to(tl.float32)
-        b_q = _operand(_within(_phi(b_q, h, c0, c1), m_i, m_c), p_q.dtype.element_ty)
+        b_q = _within(_phi(b_q, h, c0, c1), m_i, m_c)
         b_k = _tile(p_k, k_s, o_j, m_j, o_c, m_c).to(tl.float32)
         b_k = _within(_phi(b_k, h, c0, c1), m_j, m_c)
-        b_p += _product(b_q, _operand(tl.trans(b_k), p_q.dtype.element_ty), PRECISION)
+        b_k_t = _operand(tl.trans(b_k), p_q.dtype.element_ty)
+        b_p += _product(_operand(b_q, p_q.dtype.element_ty), b_k_t, PRECISION)
         # [BC, BV]
-        b_dstate = _tile(p_dstates + i_state * C * d_v, d_v, o_c, m_c, o_v, m_v)
+        b_dstate = _tile(p_dstates + (i_state + 1) * C * d_v, d_v, o_c, m_c, o_v, m_v)
         b_k = b_k * b_to_end
         b_dv += _product(_operand(b_k, p_q.dtype.element_ty), _operand(b_dstate, p_q.dtype.element_ty), PRECISION)
     b_p = b_p * _fade_pairs(o, live, h, c0, c1)
@@ -785,7 +762,7 @@ def _chunk_rows_kernel(
 
 @_jit
 def _recurrent_kernel(
-    p_q, p_k, p_v, p_start, p_o, p_end, 
+    p_q, p_k, p_v, p_start, p_o, p_end,
     q_b, q_h, q_l, k_b, k_h, k_s, v_b, v_h, v_s, q_group, k_group, v_group,
     H, L, S, offset, C, d_v, steps, c0, c1,
     BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
@@ -811,14 +788,15 @@ def _recurrent_kernel(
         o_t = t + tl.arange(0, 1)
         o_i = o_t - offset
         m_j, m_i = o_t < S, (o_i >= 0) & (o_i < L)
+        b_q = tl.load(p_q + o_i.to(tl.int64) * q_l + o_c, mask=m_c & m_i, other=0.0)
+        b_q = tl.where(m_c & m_i, _phi(b_q.to(tl.float32), h, c0, c1), 0.0)
         b_k = tl.load(p_k + o_t.to(tl.int64) * k_s + o_c, mask=m_c & m_j, other=0.0)
         b_k = tl.where(m_c & m_j, _phi(b_k.to(tl.float32), h, c0, c1), 0.0)
         b_v = tl.load(p_v + o_t.to(tl.int64) * v_s + o_v, mask=m_v & m_j, other=0.0).to(tl.float32)
         b_state = _fade_state(b_state, live, h, c0, c1) + b_k[:, None] * b_v[None, :]
-        b_q = tl.load(p_q + o_i.to(tl.int64) * q_l + o_c, mask=m_c & m_i, other=0.0)
-        b_q = tl.where(m_c & m_i, _phi(b_q.to(tl.float32), h, c0, c1), 0.0)
         b_o = tl.sum(b_q[:, None] * b_state, 0)
         tl.store(p_o + (i_part * L + o_i) * d_v + o_v, b_o, mask=m_v & m_i)
+
     _put(p_end + i_bh * C * d_v, d_v, o_c, m_c, o_v, m_v, b_state)
 
 
@@ -841,23 +819,31 @@ def _rows_like(q, *size):
 
 
 def _blocks(q, k, offset, constants):
-    # blocks of rows with the keys that they may see, and the indices i, j, h of their pairs
+    # blocks of rows with the keys that they may see, and what their pairs read
     (_, H, L, _), S, device = q.shape, k.shape[2], q.device
     h = torch.arange(H, device=device)[:, None, None]
     for start in range(0, L, 128):
         end = min(start + 128, L)
         first, past = _keys_torch(start + offset, end - 1 + offset, S, *constants)
         if first < past:
+            rows, keys = slice(start, end), slice(first, past)
             i = torch.arange(start + offset, end + offset, device=device)[:, None]
-            yield slice(start, end), slice(first, past), i, torch.arange(first, past, device=device), h
+            j = torch.arange(first, past, device=device)
+            yield rows, keys, (i, j, h, *constants)
+
+
+def _sight(pair):
+    # what a mask reads of it
+    return pair
 
 
 def _parallel_forward_torch(q, k, v, offset, constants):
     # by blocks of rows: o_i = sum_j w_ij v_j and n_i = sum_j w_ij
     o, n = _rows_like(q, v.shape[3]), _rows_like(q)
-    for rows, keys, i, j, h in _blocks(q, k, offset, constants):
-        s = _phi_torch(q[:, :, rows], h, *constants) @ _phi_torch(k[:, :, keys], h, *constants).mT
-        w = torch.where(_visible_torch(i, j, h, *constants), _pair_torch(s, i, j, h, *constants), 0)
+    own_h = torch.arange(q.shape[1], device=q.device)[:, None, None]
+    for rows, keys, pair in _blocks(q, k, offset, constants):
+        s = _phi_torch(q[:, :, rows], own_h, *constants) @ _phi_torch(k[:, :, keys], own_h, *constants).mT
+        w = torch.where(_visible_torch(*_sight(pair)), _pair_torch(s, *pair), 0)
         n[:, :, rows] = w.sum(3)
         o[:, :, rows] = w @ v[:, :, keys]
     return o, n, n
@@ -866,20 +852,19 @@ def _parallel_forward_torch(q, k, v, offset, constants):
 def _parallel_backward_torch(q, k, v, do, row, top, n, offset, constants):
     # ds_ij = (do_i . v_j + row_i) dw_ij / ds_ij
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    for rows, keys, i, j, h in _blocks(q, k, offset, constants):
-        phi = _phi_torch(q[:, :, rows], h, *constants)
-        psi = _phi_torch(k[:, :, keys], h, *constants)
-        visible = _visible_torch(i, j, h, *constants)
-        w, slope = _weight_torch(
-            phi @ psi.mT, top[:, :, rows, None], n[:, :, rows, None], visible, i, j, h, *constants
-        )
+    own_h = torch.arange(q.shape[1], device=q.device)[:, None, None]
+    for rows, keys, pair in _blocks(q, k, offset, constants):
+        phi = _phi_torch(q[:, :, rows], own_h, *constants)
+        psi = _phi_torch(k[:, :, keys], own_h, *constants)
+        s, visible = phi @ psi.mT, _visible_torch(*_sight(pair))
+        w, scale = _weight_torch(s, top[:, :, rows, None], n[:, :, rows, None], visible, *pair)
         dw = do[:, :, rows] @ v[:, :, keys].mT + row[:, :, rows, None]
-        ds = torch.where(visible, dw * slope, 0)
-        dq[:, :, rows] = _phi_gradient_torch(q[:, :, rows], ds @ psi, h, *constants)
+        de = torch.where(visible, dw * scale, 0)
+        ds = torch.where(visible, de * _slope_torch(s, *pair), 0)
+        dq[:, :, rows] = _phi_gradient_torch(q[:, :, rows], ds @ psi, own_h, *constants)
         dk[:, :, keys] += ds.mT @ phi
         dv[:, :, keys] += w.mT @ do[:, :, rows]
-    h = torch.arange(q.shape[1], device=q.device)[:, None, None]
-    return dq, _phi_gradient_torch(k, dk, h, *constants), dv
+    return dq, _phi_gradient_torch(k, dk, own_h, *constants), dv
 
 
 def _parallel_forward(q, k, v, offset, H, constants, backend):
@@ -903,19 +888,20 @@ def _parallel_backward(q, k, v, do, row, top, n, offset, H, constants, backend):
     (B, _, L, d_k), S, d_v = q.shape, k.shape[2], v.shape[3]
     if backend == "torch":
         rows = _expanded(H, q, k, v)
-        grads = _parallel_backward_torch(
+        dq, dk, dv = _parallel_backward_torch(
             *rows, do, row, top, n, offset, constants
         )
-        return [_own_heads(dx, x) for dx, x in zip(grads, (q, k, v))]
+        return _own_heads(dq, q), _own_heads(dk, k), _own_heads(dv, v)
     do, row = do.contiguous(), row.contiguous()
     dq, dk, dv = (_gradient_of(x, H) for x in (q, k, v))
     tiles = _pair_tiles(q.dtype, d_k, d_v)
     shared = (*_strides(q, k, v, H), H, L, S, offset, d_k, d_v, *constants)
+    given = (q, k, v, do, row, top, n)
     grid = B * H * _ceil(L, tiles["BL"])
-    _launch(_parallel_query_kernel, (grid,), q, k, v, do, row, top, n, dq, *shared, **tiles)
+    _launch(_parallel_query_kernel, (grid,), *given, dq, *shared, **tiles)
     grid = B * H * _ceil(S, tiles["BS"])
-    _launch(_parallel_key_kernel, (grid,), q, k, v, do, row, top, n, dk, dv, *shared, **tiles)
-    return [_own_heads(dx, x) for dx, x in zip((dq, dk, dv), (q, k, v))]
+    _launch(_parallel_key_kernel, (grid,), *given, dk, dv, *shared, **tiles)
+    return _own_heads(dq, q), _own_heads(dk, k), _own_heads(dv, v)
 
 
 class _Parallel(torch.autograd.Function):
@@ -931,25 +917,11 @@ class _Parallel(torch.autograd.Function):
     @staticmethod
     def backward(ctx, do, dn):
         q, k, v = ctx.saved_tensors
-        dq, dk, dv = _parallel_backward(q, k, v, do, dn, dn, dn, *ctx.call)
+        offset, H, constants, backend = ctx.call
+        dq, dk, dv = _parallel_backward(
+            q, k, v, do, dn, dn, dn, offset, H, constants, backend
+        )
         return dq, dk, dv, None, None, None, None
-
-
-def _chunks_torch(q, k, offset, size, constants):
-    # chunks of positions: their rows, their keys, and how the decay acts inside
-    L, S, device = q.shape[2], k.shape[2], q.device
-    h = torch.arange(q.shape[1], device=device)[:, None, None]
-    for start in range(0, max(S, offset + L), size):
-        keys = slice(min(start, S), min(start + size, S))
-        first, past = (min(max(start + end - offset, 0), L) for end in (0, size))
-        live = keys.stop - keys.start
-        at_rows = torch.arange(first, past, device=device) + offset - start
-        at_keys = torch.arange(live, device=device)
-        pairs = _fade_pairs_torch(at_rows, live, h, *constants)
-        to_rows = _fade_to_rows_torch(at_rows, live, h, *constants)
-        to_end = _fade_to_end_torch(at_keys, live, h, *constants)
-        fade = lambda x, live=live: _fade_state_torch(x, live, h, *constants)
-        yield slice(first, past), keys, pairs, to_rows, to_end, fade
 
 
 def _features_torch(q, k, constants):
@@ -957,45 +929,95 @@ def _features_torch(q, k, constants):
     return _phi_torch(q, h, *constants), _phi_torch(k, h, *constants)
 
 
+def _fades_torch(cumulated, at, pairs=True):
+    # from F [.., T] of the keys and the places of the rows among them: exp(F_r - F_j) of the pairs
+    # that exist, exp(F_r), exp(F_T - F_j) and F_T
+    live = cumulated.shape[-1]
+    cumulated = torch.nn.functional.pad(cumulated, (1, 0))
+    r = (at).clamp(max=live - 1)
+    j = torch.arange(live, device=at.device)
+    row, key, last = cumulated[..., r + 1], cumulated[..., 1:], cumulated[..., -1:]
+    to_rows = torch.exp(row)
+    # what nothing fades passes no gradient, rather than two that cancel
+    to_end = torch.exp(torch.where(j == live - 1, 0, last - key).clamp(max=0))
+    if not pairs:
+        return None, to_rows[..., None], to_end[..., None], last
+    fade = torch.where(j == r[:, None], 0, row[..., None] - key[..., None, :]).clamp(max=0)
+    seen = j <= at[:, None]
+    return torch.where(seen, torch.exp(fade), 0), to_rows[..., None], to_end[..., None], last
+
+
+def _fade_state_torch(x, f):
+    # x exp(f); near 1, where a rounded factor's error would add up, by what is lost
+    return torch.where(f < -0.5, x * torch.exp(f), x + x * torch.expm1(f))
+
+
+def _log_decay_torch(h, c0, c1):
+    # [H, 1, 1]
+    return c0
+
+
+def _cumulated_torch(count, h, c0, c1):
+    # F of so many keys
+    return _log_decay_torch(h, c0, c1)[..., 0] * torch.arange(1, count + 1, device=h.device)
+
+
+def _chunk_torch(q, k, v, state, at, constants):
+    # O = (Q e^F) S + P V and S' = e^(F_T) S + (K e^(F_T - F))^T V; `at` are the rows' places
+    phi, psi = _features_torch(q, k, constants)
+    h = torch.arange(q.shape[1], device=q.device)[:, None, None]
+    pairs, to_rows, to_end, last = _fades_torch(_cumulated_torch(k.shape[2], h, *constants), at)
+    p, phi, psi = phi @ psi.mT * pairs, phi * to_rows, psi * to_end
+    before, before_z = state, None
+    o, state = phi @ state + p @ v, _fade_state_torch(before, last.to(q.dtype)[..., None]) + psi.mT @ v
+    return o, state
+
+
+def _chunks_torch(q, k, v, offset, size):
+    # the rows and the keys of each chunk, and all that _chunk_torch reads of them but the state
+    L, S = q.shape[2], k.shape[2]
+    for start in range(0, max(S, offset + L), size):
+        keys = slice(min(start, S), min(start + size, S))
+        first, past = (min(max(start + end - offset, 0), L) for end in (0, size))
+        at = torch.arange(first, past, device=q.device) + offset - start
+        rows = slice(first, past)
+        yield rows, keys, (q[:, :, rows], k[:, :, keys], v[:, :, keys]), (at,)
+
+
 def _sums_forward_torch(q, k, v, state, offset, size, constants):
-    # by chunks: O = (Q e^F) S + P V, S' = e^(F_T) S + (K e^(F_T - F))^T V
     o = q.new_zeros(*q.shape[:3], v.shape[3])
-    q, k = _features_torch(q, k, constants)
-    for rows, keys, pairs, to_rows, to_end, fade in _chunks_torch(q, k, offset, size, constants):
-        p = q[:, :, rows] @ k[:, :, keys].mT * pairs
-        faded = q[:, :, rows] * to_rows
-        o[:, :, rows] = faded @ state + p @ v[:, :, keys]
-        written = k[:, :, keys] * to_end
-        state = fade(state) + written.mT @ v[:, :, keys]
+    for rows, _, given, places in _chunks_torch(q, k, v, offset, size):
+        o[:, :, rows], state = _chunk_torch(*given, state, *places, constants)
     return o, state
 
 
 def _sums_backward_torch(q, k, v, state, do, dstate, offset, size, constants):
-    # dS = e^(F_T) dS' + (Q e^F)^T dO, from the last chunk to the first
+    # from the last chunk to the first. The states before the chunks are computed again, for one
+    # segment at a time: only those between segments are kept
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    raw_q, raw_k = q, k
-    q, k = _features_torch(q, k, constants)
-    chunks = list(_chunks_torch(q, k, offset, size, constants))
-    states = []
-    for _, keys, _, _, to_end, fade in chunks:
-        states.append((state))
-        written = k[:, :, keys] * to_end
-        state = fade(state) + written.mT @ v[:, :, keys]
-    for (rows, keys, pairs, to_rows, to_end, fade), before in zip(reversed(chunks), reversed(states)):
-        state = before
-        p = q[:, :, rows] @ k[:, :, keys].mT * pairs
-        dp = do[:, :, rows] @ v[:, :, keys].mT
-        drow, dkey = do[:, :, rows] @ state.mT, v[:, :, keys] @ dstate.mT
-        faded = q[:, :, rows] * to_rows
-        dp = dp * pairs
-        dq[:, :, rows] = drow * to_rows + dp @ k[:, :, keys]
-        dk[:, :, keys] = dkey * to_end + dp.mT @ q[:, :, rows]
-        dv[:, :, keys] = p.mT @ do[:, :, rows] + k[:, :, keys] * to_end @ dstate
-        dstate = fade(dstate) + faded.mT @ do[:, :, rows]
-    h = torch.arange(q.shape[1], device=q.device)[:, None, None]
-    dq = _phi_gradient_torch(raw_q, dq, h, *constants)
-    dk = _phi_gradient_torch(raw_k, dk, h, *constants)
+    chunks, segment = list(_chunks_torch(q, k, v, offset, size)), 16
+    between = []
+    for index, (_, _, given, places) in enumerate(chunks):
+        if index % segment == 0:
+            between.append((state,))
+        _, state = _chunk_torch(*given, state, *places, constants)
+    for index in reversed(range(len(between))):
+        inside, before = chunks[index * segment :][:segment], [between[index]]
+        for _, _, given, places in inside[:-1]:
+            before.append(_chunk_torch(*given, *before[-1], *places, constants)[1:])
+        for (rows, keys, given, places), earlier in zip(reversed(inside), reversed(before)):
+            leaves = [x.detach().requires_grad_() for x in (*given, *earlier)]
+            with torch.enable_grad():
+                made = _chunk_torch(*leaves, *places, constants)
+            back = (do[:, :, rows], dstate)
+            slopes = _slopes(made, [x for x in leaves if x.requires_grad], back)
+            dq[:, :, rows], dk[:, :, keys], dv[:, :, keys], dstate = slopes
     return dq, dk, dv, dstate
+
+
+def _slopes(made, leaves, back):
+    found = torch.autograd.grad(made, leaves, back, allow_unused=True)
+    return [torch.zeros_like(x) if dx is None else dx for dx, x in zip(found, leaves)]
 
 
 def _state_tiles(C, d_v):
@@ -1126,15 +1148,14 @@ def _with_state(q, k, v, o, state, offset, constants):
     H, L, S = o.shape[1], q.shape[2], k.shape[2]
     q, k, v = _expanded(H, q, k, v)
     h = torch.arange(H, device=q.device)[:, None, None]
-    at_rows, at_keys = (torch.arange(count, device=q.device) for count in (L, S))
-    phi = _phi_torch(q, h, *constants)
+    phi, psi = _features_torch(q, k, constants)
     # rows before the first key see no state: nothing grows back in time
-    at_rows = (at_rows + offset).clamp(min=0)
-    phi = phi * _fade_to_rows_torch(at_rows, S, h, *constants)
-    psi = _phi_torch(k, h, *constants)
-    psi = psi * _fade_to_end_torch(at_keys, S, h, *constants)
-    o = o + phi @ state
-    state = _fade_state_torch(state, S, h, *constants) + psi.mT @ v
+    at_rows = (torch.arange(L, device=q.device) + offset).clamp(min=0)
+    cumulated = _cumulated_torch(S, h, *constants)
+    _, to_rows, to_end, last = _fades_torch(cumulated, at_rows, pairs=False)
+    phi, psi = phi * to_rows.to(q.dtype), psi * to_end.to(q.dtype)
+    before, before_z = state, None
+    o, state = o + phi @ state, _fade_state_torch(before, last.to(q.dtype)[..., None]) + psi.mT @ v
     return o, state
 
 
@@ -1147,26 +1168,25 @@ def _compute(q, k, v, *, start, past, form, backend):
     S = start + count
     first = S - L
     constants = _constants(B, H, G, L, S, d_k, d_v, q)
-    q_pair = _dense((q).to(given))
-    k_pair = _dense((k).to(given))
-    q_sum = _dense((q).to(given))
-    k_sum = _dense((k).to(given))
-    v = _dense(v.to(given))
-    state = q.new_zeros(B, H, q_sum.shape[3], v.shape[3], dtype=computed) if past is None else past[0].contiguous()
-    form = form or _choose(L, count, q_sum.shape[3], v.shape[3], backend)
+    rows_q, rows_k, rows_v = q, k, v
+    q_pair = _dense(rows_q.to(given))
+    k_pair = _dense(rows_k.to(given))
+    q_sum = _dense(rows_q.to(given))
+    k_sum = _dense(rows_k.to(given))
+    rows_v = _dense(rows_v.to(given))
+    state = q_sum.new_zeros(B, H, q_sum.shape[3], rows_v.shape[3], dtype=computed) if past is None else past[0].contiguous()
+    n = None
+    form = form or _choose(L, count, q_sum.shape[3], rows_v.shape[3], backend)
     if form == "parallel":
-        if backend == "triton" and q_pair.shape[3] > 256:
-            raise ValueError(
-                f"form='parallel': its rows have {q_pair.shape[3]} elements, and the Triton kernel"
-                " takes at most 256; backend='torch' or another form takes them all"
-            )
-        o, n = _Parallel.apply(q_pair, k_pair, v, first - start, H, constants, backend)
+        # wide features are left to torch's matrix products, by blocks of rows
+        pairs_backend = "torch" if q_pair.shape[3] > 256 else backend
+        o, n = _Parallel.apply(q_pair, k_pair, rows_v, first - start, H, constants, pairs_backend)
         o, state = _with_state(
-            q_sum, k_sum, v, o, state, first - start, constants
+            q_sum, k_sum, rows_v, o, state, first - start, constants
         )
     else:
         o, state = _Sums.apply(
-            q_sum, k_sum, v, state, first - start, H, constants, form, backend
+            q_sum, k_sum, rows_v, state, first - start, H, constants, form, backend
         )
     return o.to(given), None, (state, None)
 

@@ -257,7 +257,6 @@ def _pair(s, i, j, h, c0):
 
 @_inline
 def _slope(s, i, j, h, c0):
-    # its derivative
     return c0
 
 
@@ -309,19 +308,19 @@ def _keys_torch(first_i, last_i, S, c0):
 
 @_inline
 def _weight(s, top, n, visible, i, j, h, c0):
-    # exp(e) over its row's sum, which is n exp(top), and its derivative by the score; a row
-    # without a key has top = -inf and n = 0
+    # exp(e) over its row's sum, which is n exp(top), and its derivative by e; a row without a key
+    # has top = -inf and n = 0
     top, n = tl.where(n == 0, 0.0, top), tl.where(n == 0, 1.0, n)
     e = tl.where(visible, _pair(s, i, j, h, c0), float("-inf"))
     w = tl.exp2((e - top) * 1.4426950408889634) / n
-    return w, w * _slope(s, i, j, h, c0)
+    return w, w
 
 
 def _weight_torch(s, top, n, visible, i, j, h, c0):
     top, n = torch.where(n == 0, 0, top), torch.where(n == 0, 1, n)
     e = torch.where(visible, _pair_torch(s, i, j, h, c0), -math.inf)
     w = torch.exp(e - top) / n
-    return w, w * _slope_torch(s, i, j, h, c0)
+    return w, w
 
 
 @_jit
@@ -417,8 +416,9 @@ def _parallel_query_kernel(
         b_s = _product(b_q, tl.trans(b_k), PRECISION)
         visible = _visible(i, j, h, c0) & m_j[None, :] & m_i[:, None]
         b_dw = _product(b_do, tl.trans(b_v), PRECISION) + b_row
-        _, b_slope = _weight(b_s, b_top, b_n, visible, i, j, h, c0)
-        b_ds = tl.where(visible, b_dw * b_slope, 0.0)
+        _, b_scale = _weight(b_s, b_top, b_n, visible, i, j, h, c0)
+        b_de = tl.where(visible, b_dw * b_scale, 0.0)
+        b_ds = tl.where(visible, b_de * _slope(b_s, i, j, h, c0), 0.0)
         b_dq += _product(_cast(b_ds, p_k.dtype.element_ty), b_k, PRECISION)
     b_dq = _phi_pair_gradient(b_x, b_dq, h, c0)
     _put(p_dq + i_bh * L * d_k, d_k, o_i, m_i, o_k, m_k, b_dq)
@@ -466,8 +466,9 @@ def _parallel_key_kernel(
         b_s = _product(b_q, tl.trans(b_k), PRECISION)
         visible = _visible(i, j, h, c0) & m_j[None, :] & m_i[:, None]
         b_dw = _product(b_do, tl.trans(b_v), PRECISION) + b_row
-        b_w, b_slope = _weight(b_s, b_top, b_n, visible, i, j, h, c0)
-        b_ds = tl.where(visible, b_dw * b_slope, 0.0)
+        b_w, b_scale = _weight(b_s, b_top, b_n, visible, i, j, h, c0)
+        b_de = tl.where(visible, b_dw * b_scale, 0.0)
+        b_ds = tl.where(visible, b_de * _slope(b_s, i, j, h, c0), 0.0)
         b_dk += _product(_cast(tl.trans(b_ds), p_q.dtype.element_ty), b_q, PRECISION)
         b_dv += _product(_cast(tl.trans(b_w), p_v.dtype.element_ty), b_do, PRECISION)
     b_dk = _phi_pair_gradient(b_x, b_dk, h, c0)
@@ -493,23 +494,31 @@ def _rows_like(q, *size):
 
 
 def _blocks(q, k, offset, constants):
-    # blocks of rows with the keys that they may see, and the indices i, j, h of their pairs
+    # blocks of rows with the keys that they may see, and what their pairs read
     (_, H, L, _), S, device = q.shape, k.shape[2], q.device
     h = torch.arange(H, device=device)[:, None, None]
     for start in range(0, L, 128):
         end = min(start + 128, L)
         first, past = _keys_torch(start + offset, end - 1 + offset, S, *constants)
         if first < past:
+            rows, keys = slice(start, end), slice(first, past)
             i = torch.arange(start + offset, end + offset, device=device)[:, None]
-            yield slice(start, end), slice(first, past), i, torch.arange(first, past, device=device), h
+            j = torch.arange(first, past, device=device)
+            yield rows, keys, (i, j, h, *constants)
+
+
+def _sight(pair):
+    # what a mask reads of it
+    return pair
 
 
 def _parallel_forward_torch(q, k, v, offset, constants):
     # by blocks of rows: o, and each row's largest exponent and sum of exp(exponent - largest)
     o, top, n = _rows_like(q, v.shape[3]), _rows_like(q), _rows_like(q)
-    for rows, keys, i, j, h in _blocks(q, k, offset, constants):
-        s = _phi_pair_torch(q[:, :, rows], h, *constants) @ _phi_pair_torch(k[:, :, keys], h, *constants).mT
-        e = torch.where(_visible_torch(i, j, h, *constants), _pair_torch(s, i, j, h, *constants), -math.inf)
+    own_h = torch.arange(q.shape[1], device=q.device)[:, None, None]
+    for rows, keys, pair in _blocks(q, k, offset, constants):
+        s = _phi_pair_torch(q[:, :, rows], own_h, *constants) @ _phi_pair_torch(k[:, :, keys], own_h, *constants).mT
+        e = torch.where(_visible_torch(*_sight(pair)), _pair_torch(s, *pair), -math.inf)
         top[:, :, rows] = e.amax(3)
         base = top[:, :, rows, None]
         w = torch.exp(e - torch.where(base == -math.inf, 0, base))
@@ -521,20 +530,19 @@ def _parallel_forward_torch(q, k, v, offset, constants):
 def _parallel_backward_torch(q, k, v, do, row, top, n, offset, constants):
     # ds_ij = (do_i . v_j + row_i) dw_ij / ds_ij
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    for rows, keys, i, j, h in _blocks(q, k, offset, constants):
-        phi = _phi_pair_torch(q[:, :, rows], h, *constants)
-        psi = _phi_pair_torch(k[:, :, keys], h, *constants)
-        visible = _visible_torch(i, j, h, *constants)
-        w, slope = _weight_torch(
-            phi @ psi.mT, top[:, :, rows, None], n[:, :, rows, None], visible, i, j, h, *constants
-        )
+    own_h = torch.arange(q.shape[1], device=q.device)[:, None, None]
+    for rows, keys, pair in _blocks(q, k, offset, constants):
+        phi = _phi_pair_torch(q[:, :, rows], own_h, *constants)
+        psi = _phi_pair_torch(k[:, :, keys], own_h, *constants)
+        s, visible = phi @ psi.mT, _visible_torch(*_sight(pair))
+        w, scale = _weight_torch(s, top[:, :, rows, None], n[:, :, rows, None], visible, *pair)
         dw = do[:, :, rows] @ v[:, :, keys].mT + row[:, :, rows, None]
-        ds = torch.where(visible, dw * slope, 0)
-        dq[:, :, rows] = _phi_pair_gradient_torch(q[:, :, rows], ds @ psi, h, *constants)
+        de = torch.where(visible, dw * scale, 0)
+        ds = torch.where(visible, de * _slope_torch(s, *pair), 0)
+        dq[:, :, rows] = _phi_pair_gradient_torch(q[:, :, rows], ds @ psi, own_h, *constants)
         dk[:, :, keys] += ds.mT @ phi
         dv[:, :, keys] += w.mT @ do[:, :, rows]
-    h = torch.arange(q.shape[1], device=q.device)[:, None, None]
-    return dq, _phi_pair_gradient_torch(k, dk, h, *constants), dv
+    return dq, _phi_pair_gradient_torch(k, dk, own_h, *constants), dv
 
 
 def _parallel_forward(q, k, v, offset, H, constants, backend):
@@ -558,19 +566,20 @@ def _parallel_backward(q, k, v, do, row, top, n, offset, H, constants, backend):
     (B, _, L, d_k), S, d_v = q.shape, k.shape[2], v.shape[3]
     if backend == "torch":
         rows = _expanded(H, q, k, v)
-        grads = _parallel_backward_torch(
+        dq, dk, dv = _parallel_backward_torch(
             *rows, do, row, top, n, offset, constants
         )
-        return [_own_heads(dx, x) for dx, x in zip(grads, (q, k, v))]
+        return _own_heads(dq, q), _own_heads(dk, k), _own_heads(dv, v)
     do, row = do.contiguous(), row.contiguous()
     dq, dk, dv = (_gradient_of(x, H) for x in (q, k, v))
     tiles = _pair_tiles(q.dtype, d_k, d_v)
     shared = (*_strides(q, k, v, H), H, L, S, offset, d_k, d_v, *constants)
+    given = (q, k, v, do, row, top, n)
     grid = B * H * _ceil(L, tiles["BL"])
-    _launch(_parallel_query_kernel, (grid,), q, k, v, do, row, top, n, dq, *shared, **tiles)
+    _launch(_parallel_query_kernel, (grid,), *given, dq, *shared, **tiles)
     grid = B * H * _ceil(S, tiles["BS"])
-    _launch(_parallel_key_kernel, (grid,), q, k, v, do, row, top, n, dk, dv, *shared, **tiles)
-    return [_own_heads(dx, x) for dx, x in zip((dq, dk, dv), (q, k, v))]
+    _launch(_parallel_key_kernel, (grid,), *given, dk, dv, *shared, **tiles)
+    return _own_heads(dq, q), _own_heads(dk, k), _own_heads(dv, v)
 
 
 class _Parallel(torch.autograd.Function):
@@ -586,9 +595,12 @@ class _Parallel(torch.autograd.Function):
     @staticmethod
     def backward(ctx, do, dlse):
         q, k, v, o, top, n = ctx.saved_tensors
+        offset, H, constants, backend = ctx.call
         # dw_ij = do_i . v_j - do_i . o_i, and lse_i passes its gradient to every exponent of the row
         row = torch.where(n == 0, 0, dlse) - (do * o).sum(3)
-        dq, dk, dv = _parallel_backward(q, k, v, do, row, top, n, *ctx.call)
+        dq, dk, dv = _parallel_backward(
+            q, k, v, do, row, top, n, offset, H, constants, backend
+        )
         return dq, dk, dv, None, None, None, None
 
 
@@ -598,13 +610,16 @@ def _compute(q, k, v, *, start, past, form, backend):
     device, given, computed = q.device, q.dtype, torch.promote_types(q.dtype, torch.float32)
     (B, _, L, d_k), G, count, d_v = q.shape, k.shape[1], k.shape[2], v.shape[3]
     H = max(q.shape[1], k.shape[1], v.shape[1])
-    S = count
+    first, start = start, 0  # all keys are given
+    S = start + count
     first = S - L
     constants = _constants(B, H, G, L, S, d_k, d_v, q)
-    q_pair = _dense((q).to(given))
-    k_pair = _dense((k).to(given))
-    v = _dense(v.to(given))
-    o, lse = _Parallel.apply(q_pair, k_pair, v, first, H, constants, backend)
+    rows_q, rows_k, rows_v = q, k, v
+    q_pair = _dense(rows_q.to(given))
+    k_pair = _dense(rows_k.to(given))
+    rows_v = _dense(rows_v.to(given))
+    o, lse = _Parallel.apply(q_pair, k_pair, rows_v, first, H, constants, backend)
+    n = None
     return o.to(given), lse, None
 
 

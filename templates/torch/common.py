@@ -76,3 +76,25 @@ def _without_autocast(function):
             return function(q, *arguments, **keywords)
 
     return call
+
+
+def _query_rows(x, B, H, L):
+    # [B, H, L, size], from places [.., L, 1, size]
+    return x.expand(B, H, L, 1, x.shape[-1])[:, :, :, 0]
+
+
+def _key_rows(x, B, H, S):
+    return x.expand(B, H, 1, S, x.shape[-1])[:, :, 0]
+
+
+def _of_rows(x, B, H, L, dtype):
+    # [B, H, L], from places [.., L, 1]
+    return x.to(dtype).expand(B, H, L, 1)[..., 0].contiguous()
+
+
+def _of_keys(x, B, H, S, dtype):
+    return x.to(dtype).expand(B, H, 1, S)[:, :, 0].contiguous()
+
+
+def _of_heads(x, B, H, dtype):
+    return x.to(dtype).expand(B, H, 1, 1)[:, :, 0, 0].contiguous()
