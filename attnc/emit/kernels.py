@@ -239,41 +239,55 @@ def _slope_list(p: Parallel, rows: list[Operand], keys: list[Operand]) -> list[s
     return found + (["of_rows[-1]", "of_keys[-1]"] if p.fade_slope else [])
 
 
+_OF_SCALARS = ("chunk_outputs", "chunk_value", "chunk_rows")
+_OF_CHANNELS = ("channel_pairs", "channel_outputs", "channel_value", "channel_rows")
+
+
 def _sum_values(plan: KernelPlan, constants: str) -> dict[str, object]:
     """Of the forms with a state: how it fades, and what that is called in kernels and in torch."""
     if not plan.sums:
         return {"fades": "", "of_runs": lambda text: "", "token": (), **_reading(plan.shift)}
     (s,) = plan.sums
+    channel = s.fading is Fading.CHANNEL
     token = s.fading is Fading.TOKEN
+    gated = token or channel
     runs = bool(plan.definition.same)
 
     def of_runs(text: str) -> str:
         return text if runs else ""
 
-    fade = f"p_f + at{of_runs(', p_r + at, i_t')}" if token else f"h{constants}"
+    fade = f"h{constants}"
+    if token:
+        fade = f"p_f + at{of_runs(', p_r + at, i_t')}"
+    if channel:
+        fade = f"o_c, m_c, C, p_f + at * C{of_runs(', p_r + at, i_t')}"
+    column = "" if channel else "[:, None]"
     to = "last.to(q.dtype)"
     faded = s.fading is not Fading.NONE
     return {
         "fading_kind": s.fading.value,
-        "fading": _given(faded),
+        "fading": _given(faded and not channel),
+        "launching": "channel" if channel else "scalar",
+        "chunk_kernels": _OF_CHANNELS if channel else _OF_SCALARS,
         "token": _given(token),
         "by_token_text": lambda text: text if token else "",
         "of_runs": of_runs,
         "fade": fade,
-        "fade_pointers": f"p_f, {of_runs('p_r, ')}" if token else "",
-        "fades": f"g, {of_runs('runs, ')}" if token else "",
-        "f_pointers": f"f, {of_runs('runs, ')}" if token else "",
-        "dfades": f"dg, {of_runs('None, ')}" if token else "",
-        "fades_at_keys": f", g[:, :, keys]{of_runs(', runs[:, :, keys]')}" if token else "",
-        "dg_at_keys": "dg[:, :, keys], " if token else "",
+        "fade_pointers": f"p_f, {of_runs('p_r, ')}" if gated else "",
+        "run_pointers": of_runs("p_r, "),
+        "fades": f"g, {of_runs('runs, ')}" if gated else "",
+        "f_pointers": f"f, {of_runs('runs, ')}" if gated else "",
+        "dfades": f"dg, {of_runs('None, ')}" if gated else "",
+        "fades_at_keys": f", g[:, :, keys]{of_runs(', runs[:, :, keys]')}" if gated else "",
+        "dg_at_keys": "dg[:, :, keys], " if gated else "",
         "floats": of_runs("x.is_floating_point()"),
-        "at_chunk": ("at = i_bh * S + i_t * BT",) if token else (),
-        "at_token": (f"at{of_runs(', i_t')} = i_bh * S + t{of_runs(', t')}",) if token else (),
+        "at_chunk": ("at = i_bh * S + i_t * BT",) if gated else (),
+        "at_token": (f"at{of_runs(', i_t')} = i_bh * S + t{of_runs(', t')}",) if gated else (),
         "row_is_inside": "m_i & m_j" if runs else "m_i",
-        "to_rows": f"_fade_to_rows(o, live, {fade})[:, None]",
-        "to_end": f"_fade_to_end(o, live, {fade})[:, None]",
+        "to_rows": f"_fade_to_rows(o, live, {fade}){column}",
+        "to_end": f"_fade_to_end(o, live, {fade}){column}",
         "whole": f"_fade_chunk(live, {fade})",
-        "of_state": "",
+        "of_state": "[:, None]" if channel else "",
         "whole_cumulated": "g.double().cumsum(2)"
         if token
         else "_cumulated_torch(S, h, *constants)",
@@ -292,7 +306,9 @@ def _reading(shift: int) -> dict[str, object]:
         "shift": shift,
         "sees": "<" if shift else "<=",
         "read_steps": "o" if shift else "o + 1",
-        "last_read": "o - 1" if shift else "o",
+        "last_read": "(o - 1)" if shift else "o",
+        "other_last_read": "(o_other - 1)" if shift else "o_other",
+        "one_last_read": "(o_one - 1)" if shift else "o_one",
         "last_read_at": "at - 1" if shift else "at",
     }
 

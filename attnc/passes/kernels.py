@@ -24,7 +24,6 @@ def find_obstacle(spec: AttnSpec, facts: Facts) -> Obstacle | None:
     """The first thing that keeps a legal spec from having kernels; None where it has them."""
     for clause, found in (
         ("similarity", _similarity(spec, facts)),
-        ("decay", "a decay per channel" if facts.channel_decay else None),
         ("update", "a delta update" if spec.beta is not None else None),
         ("mask", _mask(facts)),
     ):

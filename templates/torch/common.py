@@ -98,3 +98,8 @@ def _of_keys(x, B, H, S, dtype):
 
 def _of_heads(x, B, H, dtype):
     return x.to(dtype).expand(B, H, 1, 1)[:, :, 0, 0].contiguous()
+
+
+def _fade_state_torch(x, f):
+    # x exp(f); near 1, where a rounded factor's error would add up, by what is lost
+    return torch.where(f < -0.5, x * torch.exp(f), x + x * torch.expm1(f))
