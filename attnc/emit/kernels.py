@@ -208,7 +208,8 @@ def _pair_values(plan: KernelPlan, constants: str) -> dict[str, object]:
         "slope_list": _slope_list(p, rows, keys),
         "sloped": [(x, n, *_SUMMED[x.place]) for n, x in enumerate(p.operands) if x.slope],
         "extra": "extra, " if has else "",
-        "extra_names": names[2:] + (", " if names else "")
+        "extra_names": names[2:]
+        + (", " if names else "")
         + ("row_fade, key_fade, " if p.fade_slope else ""),
         "extra_pointers": "*_pointers(extra), " if has else "",
         "more": ", *extra" if has else "",

@@ -35,7 +35,6 @@ def find_obstacle(spec: AttnSpec, facts: Facts) -> Obstacle | None:
 
 
 def _similarity(spec: AttnSpec, facts: Facts) -> str | None:
-    found = facts.factorization
     if Form.PARALLEL in facts.form_names:
         exponent = facts.exponent if spec.normalizer is not None else None
         pair = facts.simplified if exponent is None else exponent

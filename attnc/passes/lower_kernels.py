@@ -218,9 +218,7 @@ def _fixed(log_decay: Expr, parts: _Parts) -> Expr:
     return parts.constant(make(Op.MIN, call(Op.MUL, log_decay, 1.0), 0), by_head=True)
 
 
-def _parallel(
-    spec: AttnSpec, facts: Facts, definition: ReferencePlan, parts: _Parts
-) -> Parallel:
+def _parallel(spec: AttnSpec, facts: Facts, definition: ReferencePlan, parts: _Parts) -> Parallel:
     softmax = facts.exponent is not None and spec.normalizer is not None
     pair = facts.exponent if softmax and facts.exponent is not None else facts.simplified
     product = product_of(pair)

@@ -83,6 +83,16 @@ def build_job(job: Job, effort: Effort) -> Job:
     )
 
 
+def with_tensors(job: Job, spec: AttnSpec, facts: Facts) -> Job:
+    """The job with declared tensors of the sizes that its probes have."""
+    return replace(
+        job,
+        probes=tuple(
+            replace(p, tensors=tuple(_given(t, p, facts) for t in spec.tensors)) for p in job.probes
+        ),
+    )
+
+
 def _shapes(spec: AttnSpec) -> Iterator[Probe]:
     """Both sides of a tile's edge, more keys than rows and fewer, rows of every awkward size."""
     t = _tile(spec)

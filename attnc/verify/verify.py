@@ -17,7 +17,7 @@ from typing import Any
 from attnc.ir.facts import Facts
 from attnc.ir.spec import AttnSpec
 from attnc.verify.probe import ACCELERATOR, Job, as_data
-from attnc.verify.probes import build_job, design
+from attnc.verify.probes import build_job, design, with_tensors
 from attnc.verify.verdict import Effort, Verdict, build_from, comparison_from
 
 TARGETS = {Effort.QUICK: ("sm_90",), Effort.FULL: ("sm_80", "sm_90", "gfx942")}
@@ -34,19 +34,23 @@ def verify(
     """
     if effort is Effort.NONE:
         raise ValueError("there is nothing to verify")
-    return verify_job(text, design(spec, facts, effort), effort, here_too)
+    job = design(spec, facts, effort)
+    built = with_tensors(build_job(job, effort), spec, facts)
+    return verify_job(text, job, effort, here_too, built)
 
 
-def verify_job(text: str, job: Job, effort: Effort, here_too: bool = False) -> Verdict:
-    """The same, on given probes."""
+def verify_job(
+    text: str, job: Job, effort: Effort, here_too: bool = False, built: Job | None = None
+) -> Verdict:
+    """The same, on given probes; the kernels of the calls of `built` are compiled."""
     skipped = () if find_spec("triton") else ("triton is not installed: torch backend alone",)
     with tempfile.TemporaryDirectory(prefix="attnc_") as name:
         folder = Path(name)
         (folder / "subject.py").write_text(text, encoding="utf-8")
         children = [_Child(folder, "run", part, {"TRITON_INTERPRET": "1"}) for part in _parts(job)]
         if not skipped:
-            built = build_job(job, effort)
-            children.append(_Child(folder, "targets", built, {}, TARGETS[effort]))
+            calls = built or build_job(job, effort)
+            children.append(_Child(folder, "targets", calls, {}, TARGETS[effort]))
         if here_too:
             children.append(_Child(folder, "run", replace(job, device=ACCELERATOR), {}))
         try:

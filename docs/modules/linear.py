@@ -543,6 +543,52 @@ def _chunk_states_kernel(
 
 
 @_jit
+def _chunk_state_gradients_kernel(
+    p_q, p_do, p_dn, p_dend, p_dz_end, p_dstates, p_dzs,
+    q_b, q_h, q_l, q_group, H, L, S, offset, C, d_v, all_chunks,
+    BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
+):
+    # the gradient of each state, from the last to the first: dS = e^(F_T) dS' + (Q e^F)^T dO
+    i_bh = tl.program_id(0).to(tl.int64)
+    i_b, i_h = i_bh // H, i_bh % H
+    h = i_h.to(tl.int32)
+    # no constants of the head
+    chunks = tl.cdiv(S, BT)
+    p_q += i_b * q_b + i_h // q_group * q_h
+    o, o_c = tl.arange(0, BT), tl.program_id(1) * BC + tl.arange(0, BC)
+    o_v = tl.program_id(2) * BV + tl.arange(0, BV)
+    m_c, m_v = o_c < C, o_v < d_v
+    # [BC, BV]
+    b_dstate = _tile(p_dend + i_bh * C * d_v, d_v, o_c, m_c, o_v, m_v)
+    C_z = tl.where(tl.program_id(2) == 0, C, 0)
+    b_dz = tl.load(p_dz_end + i_bh * C + o_c, mask=m_c, other=0.0)
+    for i_r in range(all_chunks):
+        i_t = all_chunks - 1 - i_r
+        # beyond the last key all rows add to the last state's gradient
+        i_state = i_bh * (chunks + 1) + tl.minimum(i_t + 1, chunks)
+        C_t = tl.minimum(tl.maximum(chunks - i_t, 0), 1) * C
+        m_state = o_c < C_t
+        _put(p_dstates + i_state * C * d_v, d_v, o_c, m_state, o_v, m_v, b_dstate)
+        live = tl.maximum(tl.minimum(S - i_t * BT, BT), 0)
+        o_i = i_t * BT + o - offset
+        m_i = (o_i >= 0) & (o_i < L)
+        # [BT, BC]
+        b_q = _tile(p_q, q_l, o_i, m_i, o_c, m_c).to(tl.float32)
+        b_q = _within(_phi(b_q, h), m_i, m_c)
+        b_q = b_q * _fade_to_rows(o, live, h)[:, None]
+        # [BT, BV]
+        b_do = _tile(p_do + i_bh * L * d_v, d_v, o_i, m_i, o_v, m_v)
+        b_whole = _fade_chunk(live, h)
+        b_q_t = _operand(tl.trans(b_q), p_q.dtype.element_ty)
+        b_dstate = b_dstate * b_whole + _product(b_q_t, _operand(b_do, p_q.dtype.element_ty), PRECISION)
+        tl.store(p_dzs + i_state * C + o_c, b_dz, mask=m_state & (o_c < C_z))
+        b_dn = tl.load(p_dn + i_bh * L + o_i, mask=m_i, other=0.0)
+        b_dz = b_dz * b_whole + tl.sum(b_q * b_dn[:, None], 0)
+    _put(p_dstates + i_bh * (chunks + 1) * C * d_v, d_v, o_c, m_c, o_v, m_v, b_dstate)
+    tl.store(p_dzs + i_bh * (chunks + 1) * C + o_c, b_dz, mask=o_c < C_z)
+
+
+@_jit
 def _chunk_outputs_kernel(
     p_q, p_k, p_v, p_states, p_zs, p_o, p_n,
     q_b, q_h, q_l, k_b, k_h, k_s, v_b, v_h, v_s, q_group, k_group, v_group,
@@ -592,52 +638,6 @@ def _chunk_outputs_kernel(
     b_n += tl.sum(b_p, 1)
     m_n = (o_i >= 0) & (o_i < tl.where(tl.program_id(1) == 0, L, 0))
     tl.store(p_n + i_bh * L + o_i, b_n, mask=m_n)
-
-
-@_jit
-def _chunk_state_gradients_kernel(
-    p_q, p_do, p_dn, p_dend, p_dz_end, p_dstates, p_dzs,
-    q_b, q_h, q_l, q_group, H, L, S, offset, C, d_v, all_chunks,
-    BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
-):
-    # the gradient of each state, from the last to the first: dS = e^(F_T) dS' + (Q e^F)^T dO
-    i_bh = tl.program_id(0).to(tl.int64)
-    i_b, i_h = i_bh // H, i_bh % H
-    h = i_h.to(tl.int32)
-    # no constants of the head
-    chunks = tl.cdiv(S, BT)
-    p_q += i_b * q_b + i_h // q_group * q_h
-    o, o_c = tl.arange(0, BT), tl.program_id(1) * BC + tl.arange(0, BC)
-    o_v = tl.program_id(2) * BV + tl.arange(0, BV)
-    m_c, m_v = o_c < C, o_v < d_v
-    # [BC, BV]
-    b_dstate = _tile(p_dend + i_bh * C * d_v, d_v, o_c, m_c, o_v, m_v)
-    C_z = tl.where(tl.program_id(2) == 0, C, 0)
-    b_dz = tl.load(p_dz_end + i_bh * C + o_c, mask=m_c, other=0.0)
-    for i_r in range(all_chunks):
-        i_t = all_chunks - 1 - i_r
-        # beyond the last key all rows add to the last state's gradient
-        i_state = i_bh * (chunks + 1) + tl.minimum(i_t + 1, chunks)
-        C_t = tl.minimum(tl.maximum(chunks - i_t, 0), 1) * C
-        m_state = o_c < C_t
-        _put(p_dstates + i_state * C * d_v, d_v, o_c, m_state, o_v, m_v, b_dstate)
-        live = tl.maximum(tl.minimum(S - i_t * BT, BT), 0)
-        o_i = i_t * BT + o - offset
-        m_i = (o_i >= 0) & (o_i < L)
-        # [BT, BC]
-        b_q = _tile(p_q, q_l, o_i, m_i, o_c, m_c).to(tl.float32)
-        b_q = _within(_phi(b_q, h), m_i, m_c)
-        b_q = b_q * _fade_to_rows(o, live, h)[:, None]
-        # [BT, BV]
-        b_do = _tile(p_do + i_bh * L * d_v, d_v, o_i, m_i, o_v, m_v)
-        b_whole = _fade_chunk(live, h)
-        b_q_t = _operand(tl.trans(b_q), p_q.dtype.element_ty)
-        b_dstate = b_dstate * b_whole + _product(b_q_t, _operand(b_do, p_q.dtype.element_ty), PRECISION)
-        tl.store(p_dzs + i_state * C + o_c, b_dz, mask=m_state & (o_c < C_z))
-        b_dn = tl.load(p_dn + i_bh * L + o_i, mask=m_i, other=0.0)
-        b_dz = b_dz * b_whole + tl.sum(b_q * b_dn[:, None], 0)
-    _put(p_dstates + i_bh * (chunks + 1) * C * d_v, d_v, o_c, m_c, o_v, m_v, b_dstate)
-    tl.store(p_dzs + i_bh * (chunks + 1) * C + o_c, b_dz, mask=o_c < C_z)
 
 
 @_jit
@@ -976,6 +976,20 @@ def _state_tiles(C, d_v):
     return {"BC": min(64, _power_of_two(C)), "BV": min(64, _power_of_two(d_v))}
 
 
+def _chunk_states(k, v, state, z, H, constants):
+    (B, _, S, C), d_v = k.shape, v.shape[3]
+    tiles, chunks = _state_tiles(C, d_v), _ceil(S, _CHUNK)
+    states = state.new_empty(B, H, chunks + 1, C, d_v)
+    zs = state.new_empty(B, H, chunks + 1, C)
+    strides = [x.stride(axis) for x in (k, v) for axis in range(3)]
+    _launch(
+        _chunk_states_kernel, (B * H, _ceil(C, tiles["BC"]), _ceil(d_v, tiles["BV"])),
+        k, v, state, z, states, zs, *strides, H // k.shape[1], H // v.shape[1],
+        H, S, C, d_v, *constants, BT=_CHUNK, **tiles,
+    )
+    return states, zs, chunks
+
+
 def _chunkwise_forward(q, k, v, state, z, offset, H, constants):
     (B, _, L, C), S, d_v = q.shape, k.shape[2], v.shape[3]
     tiles = _state_tiles(C, d_v)
@@ -990,20 +1004,6 @@ def _chunkwise_forward(q, k, v, state, z, offset, H, constants):
         H, L, S, offset, C, d_v, first, count, *constants, BT=_CHUNK, **tiles,
     )
     return o, n, states[:, :, chunks].contiguous(), zs[:, :, chunks].contiguous()
-
-
-def _chunk_states(k, v, state, z, H, constants):
-    (B, _, S, C), d_v = k.shape, v.shape[3]
-    tiles, chunks = _state_tiles(C, d_v), _ceil(S, _CHUNK)
-    states = state.new_empty(B, H, chunks + 1, C, d_v)
-    zs = state.new_empty(B, H, chunks + 1, C)
-    strides = [x.stride(axis) for x in (k, v) for axis in range(3)]
-    _launch(
-        _chunk_states_kernel, (B * H, _ceil(C, tiles["BC"]), _ceil(d_v, tiles["BV"])),
-        k, v, state, z, states, zs, *strides, H // k.shape[1], H // v.shape[1],
-        H, S, C, d_v, *constants, BT=_CHUNK, **tiles,
-    )
-    return states, zs, chunks
 
 
 def _chunkwise_backward(q, k, v, state, z, do, dn, dstate, dz, offset, H, constants):

@@ -192,6 +192,11 @@ def _without_autocast(function):
     return call
 
 
+def _fade_state_torch(x, f):
+    # x exp(f); near 1, where a rounded factor's error would add up, by what is lost
+    return torch.where(f < -0.5, x * torch.exp(f), x + x * torch.expm1(f))
+
+
 @_inline
 def _product(x, y, PRECISION: tl.constexpr):
     # the interpreter keeps bfloat16 as integers, and its product of two such blocks is wrong
@@ -578,6 +583,46 @@ def _chunk_states_kernel(
 
 
 @_jit
+def _chunk_state_gradients_kernel(
+    p_q, p_do, p_dend, p_dstates,
+    q_b, q_h, q_l, q_group, H, L, S, offset, C, d_v, all_chunks, c0, c1,
+    BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
+):
+    # the gradient of each state, from the last to the first: dS = e^(F_T) dS' + (Q e^F)^T dO
+    i_bh = tl.program_id(0).to(tl.int64)
+    i_b, i_h = i_bh // H, i_bh % H
+    h = i_h.to(tl.int32)
+    c0 = tl.load(c0 + h)
+    chunks = tl.cdiv(S, BT)
+    p_q += i_b * q_b + i_h // q_group * q_h
+    o, o_c = tl.arange(0, BT), tl.program_id(1) * BC + tl.arange(0, BC)
+    o_v = tl.program_id(2) * BV + tl.arange(0, BV)
+    m_c, m_v = o_c < C, o_v < d_v
+    # [BC, BV]
+    b_dstate = _tile(p_dend + i_bh * C * d_v, d_v, o_c, m_c, o_v, m_v)
+    for i_r in range(all_chunks):
+        i_t = all_chunks - 1 - i_r
+        # beyond the last key all rows add to the last state's gradient
+        i_state = i_bh * (chunks + 1) + tl.minimum(i_t + 1, chunks)
+        C_t = tl.minimum(tl.maximum(chunks - i_t, 0), 1) * C
+        m_state = o_c < C_t
+        _put(p_dstates + i_state * C * d_v, d_v, o_c, m_state, o_v, m_v, b_dstate)
+        live = tl.maximum(tl.minimum(S - i_t * BT, BT), 0)
+        o_i = i_t * BT + o - offset
+        m_i = (o_i >= 0) & (o_i < L)
+        # [BT, BC]
+        b_q = _tile(p_q, q_l, o_i, m_i, o_c, m_c).to(tl.float32)
+        b_q = _within(_phi(b_q, h, c0, c1), m_i, m_c)
+        b_q = b_q * _fade_to_rows(o, live, h, c0, c1)[:, None]
+        # [BT, BV]
+        b_do = _tile(p_do + i_bh * L * d_v, d_v, o_i, m_i, o_v, m_v)
+        b_whole = _fade_chunk(live, h, c0, c1)
+        b_q_t = _operand(tl.trans(b_q), p_q.dtype.element_ty)
+        b_dstate = b_dstate * b_whole + _product(b_q_t, _operand(b_do, p_q.dtype.element_ty), PRECISION)
+    _put(p_dstates + i_bh * (chunks + 1) * C * d_v, d_v, o_c, m_c, o_v, m_v, b_dstate)
+
+
+@_jit
 def _chunk_outputs_kernel(
     p_q, p_k, p_v, p_states, p_o,
     q_b, q_h, q_l, k_b, k_h, k_s, v_b, v_h, v_s, q_group, k_group, v_group,
@@ -621,46 +666,6 @@ def _chunk_outputs_kernel(
     b_v = _tile(p_v, v_s, o_j, m_j, o_v, m_v)
     b_o += _product(_operand(b_p, p_k.dtype.element_ty), b_v, PRECISION)
     _put(p_o + i_bh * L * d_v, d_v, o_i, m_i, o_v, m_v, b_o)
-
-
-@_jit
-def _chunk_state_gradients_kernel(
-    p_q, p_do, p_dend, p_dstates,
-    q_b, q_h, q_l, q_group, H, L, S, offset, C, d_v, all_chunks, c0, c1,
-    BT: tl.constexpr, BC: tl.constexpr, BV: tl.constexpr, PRECISION: tl.constexpr,
-):
-    # the gradient of each state, from the last to the first: dS = e^(F_T) dS' + (Q e^F)^T dO
-    i_bh = tl.program_id(0).to(tl.int64)
-    i_b, i_h = i_bh // H, i_bh % H
-    h = i_h.to(tl.int32)
-    c0 = tl.load(c0 + h)
-    chunks = tl.cdiv(S, BT)
-    p_q += i_b * q_b + i_h // q_group * q_h
-    o, o_c = tl.arange(0, BT), tl.program_id(1) * BC + tl.arange(0, BC)
-    o_v = tl.program_id(2) * BV + tl.arange(0, BV)
-    m_c, m_v = o_c < C, o_v < d_v
-    # [BC, BV]
-    b_dstate = _tile(p_dend + i_bh * C * d_v, d_v, o_c, m_c, o_v, m_v)
-    for i_r in range(all_chunks):
-        i_t = all_chunks - 1 - i_r
-        # beyond the last key all rows add to the last state's gradient
-        i_state = i_bh * (chunks + 1) + tl.minimum(i_t + 1, chunks)
-        C_t = tl.minimum(tl.maximum(chunks - i_t, 0), 1) * C
-        m_state = o_c < C_t
-        _put(p_dstates + i_state * C * d_v, d_v, o_c, m_state, o_v, m_v, b_dstate)
-        live = tl.maximum(tl.minimum(S - i_t * BT, BT), 0)
-        o_i = i_t * BT + o - offset
-        m_i = (o_i >= 0) & (o_i < L)
-        # [BT, BC]
-        b_q = _tile(p_q, q_l, o_i, m_i, o_c, m_c).to(tl.float32)
-        b_q = _within(_phi(b_q, h, c0, c1), m_i, m_c)
-        b_q = b_q * _fade_to_rows(o, live, h, c0, c1)[:, None]
-        # [BT, BV]
-        b_do = _tile(p_do + i_bh * L * d_v, d_v, o_i, m_i, o_v, m_v)
-        b_whole = _fade_chunk(live, h, c0, c1)
-        b_q_t = _operand(tl.trans(b_q), p_q.dtype.element_ty)
-        b_dstate = b_dstate * b_whole + _product(b_q_t, _operand(b_do, p_q.dtype.element_ty), PRECISION)
-    _put(p_dstates + i_bh * (chunks + 1) * C * d_v, d_v, o_c, m_c, o_v, m_v, b_dstate)
 
 
 @_jit
@@ -947,11 +952,6 @@ def _fades_torch(cumulated, at, pairs=True):
     return torch.where(seen, torch.exp(fade), 0), to_rows[..., None], to_end[..., None], last
 
 
-def _fade_state_torch(x, f):
-    # x exp(f); near 1, where a rounded factor's error would add up, by what is lost
-    return torch.where(f < -0.5, x * torch.exp(f), x + x * torch.expm1(f))
-
-
 def _log_decay_torch(h, c0, c1):
     # [H, 1, 1]
     return c0
@@ -1024,6 +1024,19 @@ def _state_tiles(C, d_v):
     return {"BC": min(64, _power_of_two(C)), "BV": min(64, _power_of_two(d_v))}
 
 
+def _chunk_states(k, v, state, H, constants):
+    (B, _, S, C), d_v = k.shape, v.shape[3]
+    tiles, chunks = _state_tiles(C, d_v), _ceil(S, _CHUNK)
+    states = state.new_empty(B, H, chunks + 1, C, d_v)
+    strides = [x.stride(axis) for x in (k, v) for axis in range(3)]
+    _launch(
+        _chunk_states_kernel, (B * H, _ceil(C, tiles["BC"]), _ceil(d_v, tiles["BV"])),
+        k, v, state, states, *strides, H // k.shape[1], H // v.shape[1],
+        H, S, C, d_v, *constants, BT=_CHUNK, **tiles,
+    )
+    return states, chunks
+
+
 def _chunkwise_forward(q, k, v, state, offset, H, constants):
     (B, _, L, C), S, d_v = q.shape, k.shape[2], v.shape[3]
     tiles = _state_tiles(C, d_v)
@@ -1037,19 +1050,6 @@ def _chunkwise_forward(q, k, v, state, offset, H, constants):
         H, L, S, offset, C, d_v, first, count, *constants, BT=_CHUNK, **tiles,
     )
     return o, states[:, :, chunks].contiguous()
-
-
-def _chunk_states(k, v, state, H, constants):
-    (B, _, S, C), d_v = k.shape, v.shape[3]
-    tiles, chunks = _state_tiles(C, d_v), _ceil(S, _CHUNK)
-    states = state.new_empty(B, H, chunks + 1, C, d_v)
-    strides = [x.stride(axis) for x in (k, v) for axis in range(3)]
-    _launch(
-        _chunk_states_kernel, (B * H, _ceil(C, tiles["BC"]), _ceil(d_v, tiles["BV"])),
-        k, v, state, states, *strides, H // k.shape[1], H // v.shape[1],
-        H, S, C, d_v, *constants, BT=_CHUNK, **tiles,
-    )
-    return states, chunks
 
 
 def _chunkwise_backward(q, k, v, state, do, dstate, offset, H, constants):

@@ -100,8 +100,8 @@ MUTANTS = {
                             "tl.zeros(o_c.shape, tl.float32)", "from a state", "state.z"),
     "the state before": Mutant("linear", C, OUTPUTS, "tl.minimum(i_t, chunks)", "0 * chunks",
                                "three tiles", "o"),
-    "no state in the output": Mutant("retention", C, OUTPUTS, "b_o += _product(_cast(b_q",
-                                     "b_o += 0 * _product(_cast(b_q", "past a tile", "o"),
+    "no state in the output": Mutant("retention", C, OUTPUTS, "b_o += _product(_operand(b_q",
+                                     "b_o += 0 * _product(_operand(b_q", "past a tile", "o"),
     # gradients
     "the sum's gradient": Mutant("linear", P, QUERY, "+ b_row", "+ 0 * b_row", "ragged", "dq"),
     "the key's slope": Mutant("linear", P, KEY, "_phi_gradient(b_x, b_dk, h)", "b_dk", "ragged",
