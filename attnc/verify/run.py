@@ -37,6 +37,8 @@ def main(module_path: str, job_path: str) -> None:
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     torch.set_num_threads(1)
+    # what is never written is NaN, so that it shows
+    torch.use_deterministic_algorithms(True, warn_only=True)
     job = job_from(json.loads(Path(job_path).read_text(encoding="utf-8")))
     comparisons: list[dict[str, object]] = []
     problem = ""

@@ -478,8 +478,8 @@ def _parallel_key_kernel(
 
 def _by_head(x, heads, q):
     # [heads, 1, 1], rounded once
-    x = torch.as_tensor(x).expand(heads).to(q.device, torch.promote_types(q.dtype, torch.float32))
-    return x.contiguous()[:, None, None]
+    x = torch.as_tensor(x, dtype=torch.float64).expand(heads).contiguous()[:, None, None]
+    return x.to(q.device, torch.promote_types(q.dtype, torch.float32))
 
 
 def _constants(B, H, G, L, S, d_k, d_v, q):
