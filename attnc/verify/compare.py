@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 FLOAT32_BOUND = 1e-5
-ROUNDINGS = 8.0  # of float32 inputs, beside which the error of float32 sums is small
+# one rounding of each input, or one order of the sums, is a sample of what float32 may do; where
+# all but a little cancels, samples differ this much
+SAMPLES = 16.0
 LOOSEST = 0.3  # an error above this is one, however much the result hangs on the last bits
 
 
@@ -45,11 +47,14 @@ def bound(sensitivity: float, dtype: torch.dtype, plain: float = 0.0) -> float:
     same mathematics in plain torch.
 
     Every kernel rounds intermediate results, so it cannot be better than that: on inputs where
-    the result hangs on the last bits of q, the bound grows with it.
+    the result hangs on the last bits of q, the bound grows with it. Infinite where plain torch has
+    no digit right: its dtype can't tell there.
     """
-    sensitivity, plain = (x if math.isfinite(x) else 0.0 for x in (sensitivity, plain))
+    if not plain <= LOOSEST:
+        return math.inf
+    sensitivity = sensitivity if math.isfinite(sensitivity) else 0.0
     if dtype is torch.float32:
-        return min(LOOSEST, max(FLOAT32_BOUND, ROUNDINGS * sensitivity, 2.0 * plain))
+        return min(LOOSEST, max(FLOAT32_BOUND, SAMPLES * max(sensitivity, plain)))
     return min(LOOSEST, 2.0 * max(sensitivity, plain, rounding(dtype)))
 
 

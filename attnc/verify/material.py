@@ -50,13 +50,12 @@ def _with_state(module: ModuleType, job: Job, m: Material) -> Material:
 
 
 def shaken(m: Material, module: ModuleType, job: Job, dtype: torch.dtype) -> Material:
-    """The same with q, k, v and the state rounded once more, at random, as a kernel may do."""
+    """The same with every float tensor and the state rounded once more, at random, as a kernel may
+    do with them or with what it makes of them."""
     random = torch.Generator().manual_seed(7)
 
     def shake(name: str, x: Tensor) -> Tensor:
-        if name not in "qkv":
-            return x
-        return shaken_tensor(x, dtype, random)
+        return shaken_tensor(x, dtype, random) if x.is_floating_point() else x
 
     moved = replace(m, inputs=m.inputs.each(shake))
     if m.before is not None and not job.matrix_state:

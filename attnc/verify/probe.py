@@ -35,13 +35,15 @@ class Task(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A declared tensor. `rows` and `keys` are the numbers of its L and S axes."""
+    """A declared tensor. `rows` and `keys` are the numbers of its L and S axes; what multiplies
+    rows is no larger than they are by `scale`."""
 
     name: str
     numbers: Numbers
     shape: tuple[int, ...]
     rows: int | None
     keys: int | None
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from attnc.ir.expr import Expr, Number, TensorDecl, walk
+from attnc.ir.expr import Dim, Expr, Number, TensorDecl, walk
 from attnc.ir.facts import Factorized, Facts
 from attnc.ir.ops import Op
 from attnc.ir.spec import Align, AttnSpec, Layout
@@ -24,6 +24,7 @@ TILE = 64  # rows of a tile or chunk where the spec does not say
 LONGEST = 200  # of a quick probe; a larger constant of a mask is met by many keys and few rows
 FURTHEST = 1100
 MANY_HEADS = 4
+_PLACES = {"B", "H", "G", "L", "S"}
 # rows, and steps of all heads together, beyond which a quick verification leaves out the recurrent
 # form, which is slow to interpret and has no tiles of rows whose edges a long probe could meet
 MANY_ROWS, MANY_STEPS = 40, 100
@@ -135,10 +136,21 @@ def _states(spec: AttnSpec, facts: Facts) -> Iterator[Probe]:
         key_heads=1, value_heads=1,
     )  # fmt: skip
     # without a causal mask a row sees the keys of its own call and of earlier ones, no later ones
-    if facts.mask.implies_causal and spec.align is Align.LOWER_RIGHT:
+    if facts.mask.implies_causal and spec.align is Align.LOWER_RIGHT and not _reads_lengths(spec):
         pieces = (16, 1, t - 10, 1, 3)
         total = sum(pieces)
         yield Probe("several calls", total, total, 12, 20, task=Task.SPLIT, pieces=pieces)
+
+
+def _reads_lengths(spec: AttnSpec) -> bool:
+    """Do weights change with the number of keys or rows, which are fewer in a piece?"""
+    clauses = (spec.query, spec.key, spec.value, spec.similarity, spec.decay, spec.output)
+    return any(
+        isinstance(node, Dim) and node.size.dims & {"L", "S"}
+        for clause in clauses
+        if clause is not None
+        for node in walk(clause)
+    )
 
 
 def _mask_edges(spec: AttnSpec) -> Iterator[Probe]:
@@ -224,7 +236,11 @@ def _given(decl: TensorDecl, probe: Probe, facts: Facts) -> Given:
     for dim in sorted({d for size in decl.dims for d in size.dims} - set(sizes)):
         sizes[dim] = 6  # a size that the spec names
     shape = tuple(size.evaluate(sizes) for size in decl.dims)
-    return Given(decl.name, _filled(decl, facts), shape, decl.axis_of("L"), decl.axis_of("S"))
+    is_matrix = not any(size.dims & _PLACES for size in decl.dims[-2:]) and len(shape) > 1
+    scale = shape[-1] ** -0.5 if is_matrix else 1.0
+    return Given(
+        decl.name, _filled(decl, facts), shape, decl.axis_of("L"), decl.axis_of("S"), scale
+    )
 
 
 def _filled(decl: TensorDecl, facts: Facts) -> Numbers:

@@ -112,7 +112,7 @@ def _numbers(given: Given, further: int, random: torch.Generator) -> Tensor:
         if axis is None:
             return torch.randint(0, 7, shape, generator=random)
         return steps.long().cumsum(axis) % 3
-    normal = torch.randn(shape, generator=random, dtype=torch.float64)
+    normal = torch.randn(shape, generator=random, dtype=torch.float64) * given.scale
     if given.numbers is Numbers.GATES:
         # strengths from hardly any decay to one that forgets at once
         sizes = torch.tensor([1e-4, 1e-2, 1.0, 12.0], dtype=torch.float64)

@@ -63,6 +63,8 @@ def test_the_probes_reach_every_trap(name: str) -> None:
     assert {p.dtype for p in probes} == {"float32", "bfloat16", "float16"}
     assert {p.strides for p in probes} == set(Strides)
     tasks = {Task.VALUES, Task.STATE, Task.SPLIT} if facts.mask.implies_causal else {Task.VALUES}
+    if name == "sigmoid":  # its weights read S, which differs between one call and several
+        tasks.remove(Task.SPLIT)
     assert {p.task for p in probes} >= tasks
     assert all(sum(p.pieces) == p.keys for p in probes if p.pieces)
     assert any(p.thorough for p in probes)
