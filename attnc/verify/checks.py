@@ -19,7 +19,7 @@ from attnc.verify.probe import Job, Probe, Task
 from attnc.verify.tensors import inputs_of
 from attnc.verify.verdict import Comparison
 
-FURTHER = 3.0  # roundings for one
+FURTHER = 4.0  # roundings for one
 FIRST_STEPS = 3  # tokens one by one from an empty state
 
 
@@ -99,8 +99,7 @@ class _Values:
         # between a declared tensor and its gradient lie rows made of it, and theirs: all are rounded
         far = {f"d{t.name}" for t in self.probe.tensors}
         return {
-            n: bound(x * FURTHER if n in far else x, self.dtype, plain[n])
-            for n, x in found.items()
+            n: bound(x * FURTHER if n in far else x, self.dtype, plain[n]) for n, x in found.items()
         }
 
     def _way(

@@ -10,7 +10,7 @@ from torch import Tensor
 FLOAT32_BOUND = 1e-5
 # one rounding of each input, or one order of the sums, is a sample of what float32 may do; where
 # all but a little cancels, samples differ this much
-SAMPLES = 16.0
+SAMPLES = 32.0
 LOOSEST = 0.3  # an error above this is one, however much the result hangs on the last bits
 
 

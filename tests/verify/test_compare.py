@@ -48,10 +48,10 @@ def test_one_wrong_head_counts_as_if_it_were_alone() -> None:
 
 def test_the_bound_grows_with_what_a_rounding_does() -> None:
     assert bound(0.0, torch.float32) == FLOAT32_BOUND
-    assert bound(1e-3, torch.float32) == 16e-3
+    assert bound(1e-3, torch.float32) == 32e-3
     assert bound(0.0, torch.bfloat16) == 2.0**-7
     assert bound(1.0, torch.bfloat16) == LOOSEST
-    assert bound(0.0, torch.float32, plain=1e-4) == 16e-4
+    assert bound(0.0, torch.float32, plain=1e-4) == 32e-4
     assert bound(0.0, torch.float32, plain=math.nan) == math.inf
     assert bound(math.nan, torch.float32) == bound(math.inf, torch.float32) == FLOAT32_BOUND
 
