@@ -128,9 +128,12 @@ class Call:
                 w = shaken_tensor(w, getattr(torch, self.probe.dtype), self.noise)
             w = laid(w, self.job) if name == "o" else w
             back.append(w.to(x.device, asked or x.dtype))
-        slopes = torch.autograd.grad(
-            list(outputs.values()), list(leaves.values()), back, allow_unused=True
-        )
+        slopes: tuple[Tensor | None, ...] = (None,) * len(leaves)
+        # nothing of an input that the spec does not read
+        if any(x.requires_grad for x in outputs.values()):
+            slopes = torch.autograd.grad(
+                list(outputs.values()), list(leaves.values()), back, allow_unused=True
+            )
         results = {name: x.detach().double().cpu() for name, x in outputs.items()}
         for (name, leaf), slope in zip(leaves.items(), slopes, strict=True):
             found = torch.zeros_like(leaf) if slope is None else slope

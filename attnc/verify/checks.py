@@ -96,7 +96,7 @@ class _Values:
         if self.dtype is torch.float32:
             in_float32 = Call(self.module, self.job, self.probe, PLAIN).results(m)
             plain = {n: error(x, wanted[n], sizes.get(n, 0.0)) for n, x in in_float32.items()}
-        # between a declared tensor and its gradient lie rows made of it, and theirs: all are rounded
+        # between a declared tensor and its gradient lie rows made of it, and theirs: rounded all
         far = {f"d{t.name}" for t in self.probe.tensors}
         return {
             n: bound(x * FURTHER if n in far else x, self.dtype, plain[n]) for n, x in found.items()
